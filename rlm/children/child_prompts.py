@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -12,11 +11,12 @@ from rlm.accounting.metered_model import messages_of
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.json_values import SchemaError
 from rlm.answers.reply_form import ReplyForm, child_form
-from rlm.children.page_looks import LookedPage, PageLooks, key_with_pages
+from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.sub_models import ChildModel
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
+from rlm.playback.border import call_digest
 from rlm.prompts import BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
@@ -29,7 +29,6 @@ __all__ = [
     "ChildSpec",
     "PreparedChild",
     "batch_specs",
-    "digest_of",
     "empty_form",
 ]
 
@@ -60,7 +59,7 @@ class ChildForm:
             raise BadCall("value", f"schema: {error}") from error
         empty = empty_form(schema.schema)
         reply_form = child_form(schema.schema, has_empty=empty is not None)
-        return cls(schema, digest_of(schema.text), empty, reply_form)
+        return cls(schema, call_digest(schema.text), empty, reply_form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class ChildSpec:
     @property
     def key(self) -> str:
         """Return what equal children have in common. It is cheaper to make than their prompt."""
-        return digest_of(
+        return call_digest(
             self.model.name,
             self.prompt,
             self.pieces,
@@ -114,12 +113,6 @@ class ChildSpec:
         """Return the smallest span that holds all spans of the slice."""
         spans = self.spans or (Span(0, 0),)
         return Span(min(span.start for span in spans), max(span.end for span in spans))
-
-
-def digest_of(*parts: object) -> str:
-    """Return a digest of values that JSON can hold."""
-    text = json.dumps(parts, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def batch_specs(
@@ -215,8 +208,9 @@ class ChildPrompts:
             schema=None if form is None else form.reply_form.schema,
         )
         key = call_key(child.model.name, request)
-        key = key_with_pages(key, spec.pages) if spec.pages else key
-        asked = spec.key if retry_reason is None else digest_of(spec.key, "again")
+        if spec.pages:  # the pictures themselves need not be drawn for it
+            key = call_digest(key, [page.reference for page in spec.pages])
+        asked = spec.key if retry_reason is None else call_digest(spec.key, "again")
         return PreparedChild(spec, request, prompt.report.totals.prompt, key, asked)
 
     def _described(self, piece: Span | str, numbered: bool) -> ChildSliceText:

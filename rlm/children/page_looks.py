@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +19,7 @@ from rlm.sandbox.text.parts import MAX_PAGES, pages_within
 from rlm.sandbox.types import Span
 from rlm.version import has_extra, install_command
 
-__all__ = ["LookFailed", "LookedPage", "PageLooks", "can_look", "key_with_pages"]
+__all__ = ["LookFailed", "LookedPage", "PageLooks", "can_look"]
 
 _DRAWN_AT_ONCE = 2
 
@@ -139,9 +137,3 @@ class PageLooks:
         except (Unrenderable, OSError) as error:
             raise LookFailed(f"page {page.number} of {page.document!r} is {error}") from error
         return Image(drawn.media_type, drawn.data, drawn.width, drawn.height)
-
-
-def key_with_pages(key: str, pages: Sequence[LookedPage]) -> str:
-    """Return the key of a call that also sees pages. The pictures themselves need not be drawn for it."""
-    references = json.dumps([page.reference for page in pages])
-    return hashlib.sha256(f"{key} {references}".encode()).hexdigest()

@@ -14,11 +14,10 @@ from functools import partial
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import failure, total_cost
 from rlm.children.child_calls import ChildCalls, SharedAnswers, as_known, share_answer
-from rlm.children.child_prompts import digest_of
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMStarted
 from rlm.lazy_dataclass import dataclass
-from rlm.playback.border import changed_fields
+from rlm.playback.border import call_digest, changed_fields
 from rlm.playback.recording import Recording
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
@@ -88,7 +87,7 @@ class SubRuns:
             return
         self._child_calls.models.named(batch.model)
         keys = [
-            digest_of(prompt, source and source.pieces, batch.model)
+            call_digest(prompt, source and source.pieces, batch.model)
             for prompt, source in zip(batch.prompts, batch.sources, strict=True)
         ]
         self._refuse_impossible(set(keys))

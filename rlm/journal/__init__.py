@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rlm.journal.events import EventKind, JournalEvent, RunState, RunSummary
 from rlm.journal.journal import Journal
-from rlm.journal.run_log import PartLog, ReadOnlyLog, RunLog, new_run_id
+from rlm.journal.run_log import ReadOnlyLog, RunLog, new_run_id
 from rlm.journal.stored_log import StoredLog
 from rlm.store_file import default_store
 
@@ -16,7 +16,6 @@ __all__ = [
     "EventKind",
     "Journal",
     "JournalEvent",
-    "PartLog",
     "ReadOnlyLog",
     "RunLog",
     "RunState",

@@ -20,8 +20,7 @@ from rlm.journal.events import JournalEvent, RunState, RunSummary
 from rlm.journal.provider_batches import drop_calls_of
 from rlm.journal.redaction import Redaction
 from rlm.journal.schema import open_store
-from rlm.journal.stored_events import encode, event_bytes, read_events, read_last_event
-from rlm.journal.stored_log import StoredLog
+from rlm.journal.stored_log import StoredLog, encode, event_bytes, read_events, read_last_event
 from rlm.results import RESUMABLE, RunTotals
 from rlm.sandbox.folders import OwnerProcess
 

@@ -1,7 +1,8 @@
-"""The log of a run that is being written: its events, committed in order by one owner."""
+"""The events of runs as rows of a store: the log that one owner writes in order, and what reads them."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,13 @@ from typing import Any
 
 from rlm.database.store import Row, Store, Transaction
 from rlm.errors import JournalError
+from rlm.journal.checks import is_count, is_event, is_record, is_time, parse
 from rlm.journal.events import EVENT_KINDS, EventKind, JournalEvent
 from rlm.journal.redaction import Redaction
-from rlm.journal.stored_events import encode, find_reply, read_events
+from rlm.journal.run_log import RunLog
 from rlm.results import RunTotals
 
-__all__ = ["StoredLog"]
+__all__ = ["StoredLog", "encode", "event_bytes", "read_events", "read_last_event"]
 
 _CONFIRMED_SECONDS = 0.25
 """How long `check_ownership` trusts its last answer: the children of a batch do not all ask the store."""
@@ -28,14 +30,12 @@ _RUN = (
 _EVENT = "SELECT * FROM events WHERE run_id = :run_id AND seq = :seq"
 
 
-class StoredLog:
+class StoredLog(RunLog):
     """Appends events in order, whatever tasks append them. An event that was appended is committed, and
     survives a kill of the process. `owner` is the claim stored in the run's row."""
 
-    within = ""
-
     def __init__(self, store: Store, redaction: Redaction, *, run_id: str, owner: str) -> None:
-        self.run_id = run_id
+        super().__init__(run_id)
         self._store = store
         self._redaction = redaction
         self._owner = owner
@@ -48,6 +48,8 @@ class StoredLog:
             raise ValueError(f"{kind!r} is not a kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
         if kind in _LAST_KINDS and "stop_reason" not in payload:
             raise ValueError(f"the payload of a {kind} event must hold stop_reason")
+        if self.within:
+            payload, totals = {**payload, "within": self.within}, None
         data = encode(payload)
         if self._redaction.may_occur_in(data):
             payload = self._redaction.blank(payload)
@@ -95,7 +97,18 @@ class StoredLog:
         return found
 
     async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return await find_reply(self._store, key, settings)
+        query = "SELECT data FROM events WHERE key = :key AND kind = 'child' ORDER BY at DESC"
+        for row in await self._store.rows(query, key=key):
+            try:
+                data: Mapping[str, Any] = parse(row["data"])
+            except ValueError:
+                continue
+            if not is_record(data):
+                continue
+            is_complete = data.get("finish_reason") == "stop" and bool(data.get("reply"))
+            if is_complete and data.get("settings", {}) == settings:
+                return data
+        return None
 
     async def check_ownership(self) -> None:
         if time.monotonic() - self._confirmed_at < _CONFIRMED_SECONDS:
@@ -121,3 +134,54 @@ class StoredLog:
         return JournalError(
             f"run {self.run_id} was removed or is written by another process; start a new run"
         )
+
+
+def encode(value: Any) -> str:
+    """Return `value` as JSON in ASCII, which any database can store."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+async def read_events(
+    store: Store, run_id: str, after: int = 0, limit: int | None = None
+) -> tuple[JournalEvent, ...]:
+    """Return the committed events of a run behind `after`, in order, at most `limit`; () if the run is not in
+    the store. Raises JournalError for a damaged event."""
+    query = (
+        "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id AND seq > :after ORDER BY seq"
+    )
+    if limit is None:
+        rows = await store.rows(query, run_id=run_id, after=after)
+    else:
+        rows = await store.rows(f"{query} LIMIT :most", run_id=run_id, after=after, most=limit)
+    return tuple(_decode(store.name, row) for row in rows)
+
+
+async def read_last_event(store: Store, run_id: str) -> JournalEvent | None:
+    """Return the newest committed event of a run, or None. Raises JournalError for a damaged event."""
+    query = "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1"
+    rows = await store.rows(query, run_id=run_id)
+    return _decode(store.name, rows[0]) if rows else None
+
+
+async def event_bytes(store: Store, run_id: str) -> int:
+    """Return the approximate size of a run's events in the store."""
+    query = "SELECT sum(length(data)) AS bytes FROM events WHERE run_id = :run_id"
+    return int((await store.rows(query, run_id=run_id))[0]["bytes"] or 0)
+
+
+def _decode(store: str, row: Row) -> JournalEvent:
+    try:
+        data = parse(row["data"])
+    except ValueError:
+        data = None
+    if not (
+        is_count(row["seq"])
+        and is_time(row["at"])
+        and row["kind"] in EVENT_KINDS
+        and is_event(row["kind"], data)
+    ):
+        raise JournalError(
+            f"event {row['seq']!s:.20} of run {row['run_id']} is damaged in {store}: "
+            f"remove the run (rlm runs rm {row['run_id']}) and ask again"
+        )
+    return JournalEvent(row["run_id"], row["seq"], row["at"], row["kind"], data)

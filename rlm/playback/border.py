@@ -196,12 +196,9 @@ class Border:
         live = await self._live()
         got: list[dict[str, Any] | None] = [None] * len(batch.prompts)
         record = {"call": call, "children": got}
-        self.answers.append(record)
-        known_children = 0
+        self.answers.append(record)  # at once: the cell may be interrupted
 
         async def note(position: int, answer: ChildAnswer) -> None:
-            nonlocal known_children
-            known_children += answer.cached
             got[position] = changed_fields(answer)
             await answered(position, answer)
 
@@ -214,14 +211,8 @@ class Border:
             self.answers.remove(record)
             self._record({"call": call, "refused": [error.type, str(error)]})
             raise
-        self._known_children += known_children
-        if self._last.get(call) == record:
-            self.answers.remove(record)
-        elif self._known_children > MAX_KNOWN and known_children:
-            self.answers.remove(record)
-            self._note_more()
-        else:
-            self._last[call] = record
+        self.answers.remove(record)
+        self._record(record)
 
     async def _serve(
         self,
@@ -279,23 +270,20 @@ class Border:
             await asyncio.Event().wait()
 
     def _record(self, record: Mapping[str, Any]) -> None:
-        """Record an answer, unless it is the last one to this call: that stays."""
-        call = record["call"]
-        if self._last.get(call) == record:
+        """Record an answer, unless it is the last one to this call, which stays, or too many cost nothing."""
+        if self._last.get(record["call"]) == record:
             return
-        is_batch = "children" in record
-        if not is_batch and self._recorded >= MAX_RECORDED:
-            self._note_more()
-            return
-        self._recorded += not is_batch
-        self._last[call] = record
+        children = record.get("children")
+        known = sum(one is not None and one.get("cached", False) for one in children or ())
+        self._recorded += children is None
+        self._known_children += known
+        is_full = self._recorded > MAX_RECORDED if children is None else self._known_children > MAX_KNOWN
+        if is_full and (known or children is None):
+            if _MORE in self._last:
+                return
+            record = {"call": _MORE}
+        self._last[record["call"]] = record
         self.answers.append(record)
-
-    def _note_more(self) -> None:
-        """Record that the cell got more than is recorded."""
-        if _MORE not in self._last:
-            self._last[_MORE] = {"call": _MORE}
-            self.answers.append({"call": _MORE})
 
 
 def call_digest(*parts: object) -> str:

@@ -89,7 +89,6 @@ class Spent:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class Recording:
     """What a journal holds of a run, or of its sub-RLM `within`. `events` are its own, without those of its
     sub-RLMs, which `below` has by their names.
@@ -98,28 +97,41 @@ class Recording:
     spans that were noted, `pages` those that children saw, with their answers, `chunks` those of batches over
     `chunk()`. `sub_answers` are the answers of the sub-RLMs that gave one, and `begun` counts by the first
     part of their names the sub-RLMs of cells that ended. `degradations` are what the run and its sub-RLMs did
-    without.
+    without, as details by kind. A new run has an empty recording, a job perhaps `replies` of an earlier one.
     """
 
-    events: tuple[JournalEvent, ...] = ()
-    replies: Mapping[str, Sequence[RecordedReply]] = field(default_factory=dict)
-    spent: Spent = field(default_factory=Spent)
-    within: str = ""
-    seen: Mapping[Noted, Sequence[Span]] = field(default_factory=dict)
-    pages: Sequence[tuple[Sequence[Span], str]] = ()
-    chunks: Sequence[Span] = ()
-    sub_answers: Mapping[str, ChildAnswer] = field(default_factory=dict)
-    begun: Mapping[str, int] = field(default_factory=dict)
-    below: Mapping[str, Sequence[JournalEvent]] = field(default_factory=dict)
-    degradations: tuple[tuple[str, str], ...] = ()
+    def __init__(
+        self, within: str = "", *, replies: Mapping[str, Sequence[RecordedReply]] | None = None
+    ) -> None:
+        self.within = within
+        self.replies = replies or {}
+        self.events: list[JournalEvent] = []
+        self.below: dict[str, list[JournalEvent]] = {}
+        self.seen: dict[Noted, list[Span]] = {}
+        self.pages: list[tuple[Sequence[Span], str]] = []
+        self.chunks: list[Span] = []
+        self.sub_answers: dict[str, ChildAnswer] = {}
+        self.begun: Counter[str] = Counter()
+        self.degradations: dict[str, str] = {}
+        self._usage: dict[str, Usage] = {}
+        self._calibrations: dict[str, Calibration] = {}
+        self._answered: dict[str, Mapping[str, Any]] = {}
+        self._stretches: dict[str, list[MappedSpan]] = {}
+        self._ended_here: list[str] = []
+        self._calls = 0
+        self._seconds = 0.0
+        self._began: float | None = None
+        self._last = 0.0
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent], within: str = "") -> Recording:
         """Read the events of one run, in order, or of its sub-RLM `within`. `spent` counts every event."""
-        reading = _Reading(within)
+        recording = cls(within)
         for event in events:
-            reading.add(event)
-        return reading.recording()
+            recording._add(event)
+        recording._note_answered()
+        recording.replies = replies_by("asked", recording.events)
+        return recording
 
     def part(self, name: str) -> Recording:
         """Return the recording of the sub-RLM, or the part of a job, of that name."""
@@ -135,46 +147,34 @@ class Recording:
         """Return how many replies it holds, those of its root aside."""
         return sum(map(len, self.replies.values()))
 
+    @property
+    def spent(self) -> Spent:
+        """Return what the run has spent, its sub-RLMs included."""
+        costs = [one.cost_usd for one in self._usage.values()]
+        return Spent(
+            calls=self._calls,
+            tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),
+            cost_usd=sum(cost for cost in costs if cost is not None),
+            cost_known=None not in costs,
+            seconds=self._seconds + (0.0 if self._began is None else self._last - self._began),
+            usage=tuple(self._usage.values()),
+            calibrations=self._calibrations,
+        )
 
-NOTHING_RECORDED = Recording()
-"""What the journal holds of a new run."""
-
-
-class _Reading:
-    """Builds a recording in one pass over the events."""
-
-    def __init__(self, within: str) -> None:
-        self._within = within
-        self._own: list[JournalEvent] = []
-        self._below: dict[str, list[JournalEvent]] = {}
-        self._degradations: dict[str, str] = {}
-        self._usage: dict[str, Usage] = {}
-        self._calibrations: dict[str, Calibration] = {}
-        self._seen: dict[Noted, list[Span]] = {}
-        self._answered: dict[str, Mapping[str, Any]] = {}
-        self._chunks: list[Span] = []
-        self._stretches: dict[str, list[MappedSpan]] = {}
-        self._sub_answers: dict[str, ChildAnswer] = {}
-        self._begun: Counter[str] = Counter()
-        self._ended_here: list[str] = []
-        self._calls = 0
-        self._seconds = 0.0
-        self._began: float | None = None
-        self._last = 0.0
-
-    def add(self, event: JournalEvent) -> None:
+    def _add(self, event: JournalEvent) -> None:
         data = event.data
         origin = data.get("within", "")
         if (lost := _degradation(event)) is not None:
-            self._degradations.setdefault(*lost)
+            self.degradations.setdefault(*lost)
         self._count(event.kind, event.at, data)
-        if origin == self._within:
-            self._own.append(event)
+        if origin == self.within:
+            self.events.append(event)
             self._add_own_event(event.kind, data)
-        elif not self._within or origin.startswith(f"{self._within}/"):
-            name = origin.removeprefix(f"{self._within}/").partition("/")[0]
-            self._below.setdefault(name, []).append(event)
-            if event.kind == "sub_rlm" and origin.removeprefix(f"{self._within}/") == name:
+        elif not self.within or origin.startswith(f"{self.within}/"):
+            inner = origin.removeprefix(f"{self.within}/")
+            name = inner.partition("/")[0]
+            self.below.setdefault(name, []).append(event)
+            if event.kind == "sub_rlm" and inner == name:
                 self._stretches[name] = [MappedSpan(*one) for one in data["stretches"]]
 
     def _count(self, kind: str, at: float, data: Mapping[str, Any]) -> None:
@@ -208,7 +208,10 @@ class _Reading:
         """Read an event of this run itself, not of one of its sub-RLMs."""
         match kind:
             case "model_call" | "child" if "reply" in data:
-                self._add_reply(data)
+                if data["role"] == "child":
+                    self._note("sent", _spans(data.get("spans", ())))
+                    self._answered[data["asked"]] = data
+                    self._add_chunk(data)
             case "child":
                 self._answered.pop(data["asked"], None)
                 spans = _spans(data["spans"])
@@ -216,67 +219,40 @@ class _Reading:
                 if data["error_type"] == "model":
                     self._note("sent", spans)
                 self._add_chunk(data)
-            case "sub_rlm_ended" if data["answer"] is not None:
-                self._sub_answers[data["name"]] = child_answer(data["answer"])
-                self._ended_here.append(data["name"])
             case "sub_rlm_ended":
                 self._ended_here.append(data["name"])
+                if data["answer"] is not None:
+                    self.sub_answers[data["name"]] = child_answer(data["answer"])
             case "cell":
                 self._note("read", _spans(data["result"]["report"]["read"]))
                 self._note("scanned", _spans(data["result"]["report"]["scanned"]))
-                self._begun.update(name.rpartition(".")[0] for name in self._ended_here)
+                self.begun.update(name.rpartition(".")[0] for name in self._ended_here)
                 self._ended_here.clear()
             case _:
                 pass
 
-    def _add_reply(self, data: Mapping[str, Any]) -> None:
-        if data["role"] == "child":
-            self._note("sent", _spans(data.get("spans", ())))
-            self._answered[data["asked"]] = data
-            self._add_chunk(data)
-
     def _add_chunk(self, data: Mapping[str, Any]) -> None:
         if data.get("chunked") is True and (spans := _spans(data["spans"])):
-            self._chunks.append(Span(min(one.start for one in spans), max(one.end for one in spans)))
+            self.chunks.append(Span(min(one.start for one in spans), max(one.end for one in spans)))
 
     def _note(self, what: Noted, spans: Iterable[Span]) -> None:
-        self._seen.setdefault(what, []).extend(spans)
+        self.seen.setdefault(what, []).extend(spans)
 
-    def recording(self) -> Recording:
-        """Return what was read, with what the sub-RLMs saw of this run's body."""
-        pages: list[tuple[Sequence[Span], str]] = []
+    def _note_answered(self) -> None:
+        """Note what children answered about, and what the sub-RLMs saw of this run's body."""
         for data in self._answered.values():
             spans = _spans(data.get("spans", ()))
             self._note("answered", spans)
             if "pages" in data:
                 self._note("looked", spans)
-                pages.append((spans, data["reply"]))
-        within = f"{self._within}/" if self._within else ""
+                self.pages.append((spans, data["reply"]))
         for name, stretches in self._stretches.items():
-            for what, below in Recording.of(self._below[name], within + name).seen.items():
+            for what, below in self.part(name).seen.items():
                 self._note(what, spans_above(stretches, below))
-        costs = [one.cost_usd for one in self._usage.values()]
-        return Recording(
-            events=tuple(self._own),
-            replies=replies_by("asked", self._own),
-            spent=Spent(
-                calls=self._calls,
-                tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),
-                cost_usd=sum(cost for cost in costs if cost is not None),
-                cost_known=None not in costs,
-                seconds=self._seconds + (0.0 if self._began is None else self._last - self._began),
-                usage=tuple(self._usage.values()),
-                calibrations=self._calibrations,
-            ),
-            within=self._within,
-            seen=self._seen,
-            pages=pages,
-            chunks=self._chunks,
-            sub_answers=self._sub_answers,
-            begun=self._begun,
-            below=self._below,
-            degradations=tuple(self._degradations.items()),
-        )
+
+
+NOTHING_RECORDED = Recording()
+"""What the journal holds of a new run."""
 
 
 def replies_by(

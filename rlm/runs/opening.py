@@ -30,7 +30,7 @@ from rlm.playback.recording import NOTHING_RECORDED, Recording
 from rlm.results import Note, RunResult
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
+from rlm.runs.notes import pruned_warning, warnings_of, window_warnings
 from rlm.runs.run import Run, RunOptions, RunResources
 from rlm.runs.shared_kernel import PreviousQuestion, SharedKernel
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts

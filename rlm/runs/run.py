@@ -40,7 +40,7 @@ from rlm.events import (
     Violated,
     Warned,
 )
-from rlm.journal import PartLog, RunLog
+from rlm.journal import RunLog
 from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
@@ -56,8 +56,8 @@ from rlm.prompts import EarlierQuestion
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.result_builder import Notes, ResultBuilder, check_source, isolation_warning
-from rlm.runs.shared_kernel import SharedKernel
+from rlm.runs.notes import Notes, check_source, isolation_warning
+from rlm.runs.shared_kernel import KernelLease, SharedKernel
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import KernelSource
@@ -196,18 +196,9 @@ class Run:
             FinalizePolicy(looked_before=bool(self._earlier)),
         )
         self._border = Border(self.handler)
-        began = time.monotonic()
+        self._began = time.monotonic()
         if options.parent is None:
-            began -= options.recording.spent.seconds
-        self._results = ResultBuilder(
-            self.run_context,
-            self._child_calls,
-            self._notes,
-            self.warn,
-            began,
-            is_root=self._depth == 0,
-            answer_type=options.answer_type,
-        )
+            self._began -= options.recording.spent.seconds
 
     def _new_context(self) -> RunContext:
         """Return the ledgers of this run: its own, or branches of the parent's."""
@@ -224,7 +215,7 @@ class Run:
             metered = config.metered(budget, log, recording)
             concurrency, coverage = ConcurrencyLimits(config.limits.concurrency), CoverageLedger(chars)
             context = RunContext(budget, metered, coverage, log, concurrency, self._observe)
-            for kind, detail in recording.degradations:
+            for kind, detail in recording.degradations.items():
                 self._notes.add(Warned(detail, kind=kind))
         coverage.restore(recording)
         for pages, said in recording.pages:
@@ -267,7 +258,7 @@ class Run:
                 return result
         except asyncio.CancelledError:
             if not is_part:
-                self.config.tell(RunEnded("cancelled", self._results.seconds))
+                self.config.tell(RunEnded("cancelled", time.monotonic() - self._began))
                 await log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
             raise
         finally:
@@ -294,7 +285,7 @@ class Run:
         self, prompt: str, source: ChildSlice | None, name: str, model: str, recording: Recording | None
     ) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
-        log, budget = PartLog(self._log, name), self.run_context.budget
+        log, budget = self._log.part(name), self.run_context.budget
         below = self._depth + 1
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
         async with AsyncExitStack() as undo:
@@ -451,7 +442,8 @@ class Run:
 
     def _new_sandbox(self) -> Sandbox:
         if self._kernel is not None:
-            return self._kernel.lease(
+            return KernelLease(
+                self._kernel,
                 self._border,
                 self.input.body.chars,
                 self._log.run_id,
@@ -474,7 +466,7 @@ class Run:
             self.warn(change)
         if outcome.answer is None:
             self.run_context.metered.withdraw_answer()
-        result = self._results.build(outcome, strategy)
+        result = self._result(outcome, strategy)
         if self._depth == 0:
             answer_type = self._options.answer_type
             gates = self._finalizer.gates(has_answer=result.answer is not None)
@@ -489,6 +481,46 @@ class Run:
                 result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
+
+    def _result(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        """Return the result, after adding the last warnings to it."""
+        context, answer, answer_type = self.run_context, outcome.answer, self._options.answer_type
+        # Only the root warns about the whole tree.
+        if self._depth == 0 and not context.budget.cost_known:
+            unknown = [one.model for one in context.metered.usage() if one.cost_usd is None]
+            self.warn(
+                f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
+                "applied, only the token limit (rlm.toml takes prices of your own, also 0)",
+                "cost_limit",
+            )
+        if self._depth == 0 and self._notes.dropped:
+            self.warn(f"{self._notes.dropped:,} more warnings of sub-RLMs: rlm show {context.log.run_id}")
+        if answer is None and outcome.detail:
+            self.warn(outcome.detail)
+        if self._depth == 0 and answer is not None and not self.input.body.chars:
+            self.warn(
+                "no text was given: the answer is the model's own knowledge, and nothing in it is verified"
+            )
+        for warning in () if answer is None else answer.warnings:
+            self.warn(warning)
+        return RunResult(
+            run_id=context.log.run_id,
+            answer=None if answer is None else answer.value,
+            confidence=None if answer is None else answer.confidence,
+            stop_reason=outcome.stop_reason,
+            forced=outcome.forced,
+            strategy=strategy,
+            citations=() if answer is None else answer.citations,
+            coverage=context.coverage.report(),
+            usage=context.metered.usage(),
+            rounds=context.budget.rounds,
+            sub_calls=self._child_calls.calls,
+            seconds=round(time.monotonic() - self._began, 3),
+            notes=tuple(self._notes.kept),
+            support=None if answer is None else answer.support,
+            variables=outcome.variables,
+            parsed=None if answer is None or answer_type is None else answer_type.parsed(answer.value),
+        )
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""

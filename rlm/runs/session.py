@@ -22,7 +22,7 @@ from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.journal import new_run_id
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import warnings_of
+from rlm.runs.notes import warnings_of
 from rlm.runs.opening import (
     OpenInput,
     make_room,

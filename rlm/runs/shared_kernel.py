@@ -128,23 +128,6 @@ class SharedKernel:
         """Return the first run of the session, which `run_id` may be."""
         return self.past[0].run_id if self.past else run_id
 
-    def lease(
-        self,
-        handler: KernelHandler,
-        chars: int,
-        run_id: str,
-        *,
-        on_open: Callable[[IsolationReport], None],
-        on_replay: Callable[[int], None],
-        on_change: Callable[[int, list[int]], None],
-    ) -> KernelLease:
-        """Return the kernel as a sandbox for one question over the first `chars` characters.
-
-        `on_replay` gets the number of earlier questions that a new kernel replays. `on_change` gets the
-        number of a replayed question, and the rounds of it that gave other results than before.
-        """
-        return KernelLease(self, handler, chars, run_id, on_open, on_replay, on_change)
-
     async def close(self) -> None:
         """Shut down the kernel. The next question that needs it starts a new one."""
         if self._sandbox is not None:
@@ -200,44 +183,39 @@ class SharedKernel:
                 lease.on_change(number, changed)
 
 
+@dataclass(slots=True)
 class KernelLease:
-    """The shared kernel, for one question. Implements Sandbox. `close` leaves the kernel open."""
+    """The kernel as a sandbox for one question, over the first `chars` characters. `close` leaves it open.
 
-    def __init__(
-        self,
-        kernel: SharedKernel,
-        handler: KernelHandler,
-        chars: int,
-        run_id: str,
-        on_open: Callable[[IsolationReport], None],
-        on_replay: Callable[[int], None],
-        on_change: Callable[[int, list[int]], None],
-    ) -> None:
-        self.handler = handler
-        self.chars = chars
-        self.run_id = run_id
-        self.on_open = on_open
-        self.on_replay = on_replay
-        self.on_change = on_change
-        self._kernel = kernel
-        self._sandbox: JupyterSandbox | None = None
+    `on_replay` gets the number of earlier questions that a new kernel replays. `on_change` gets the number of
+    a replayed question, and the rounds of it that gave other results than before.
+    """
+
+    kernel: SharedKernel
+    handler: KernelHandler
+    chars: int
+    run_id: str
+    on_open: Callable[[IsolationReport], None]
+    on_replay: Callable[[int], None]
+    on_change: Callable[[int, list[int]], None]
+    sandbox: JupyterSandbox | None = None
 
     async def open(self) -> None:
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(self._kernel.close)
-            self._sandbox = await self._kernel.acquire(self)
+            undo.push_async_callback(self.kernel.close)
+            self.sandbox = await self.kernel.acquire(self)
             undo.pop_all()
 
     async def execute(
         self, code: str, *, round: int, timeout: float, deadline: float | None = None
     ) -> CellResult:
-        assert self._sandbox is not None
-        return await self._sandbox.execute(code, round=round, timeout=timeout, deadline=deadline)
+        assert self.sandbox is not None
+        return await self.sandbox.execute(code, round=round, timeout=timeout, deadline=deadline)
 
     async def interrupt(self) -> None:
-        if self._sandbox is not None:
-            await self._sandbox.interrupt()
+        if self.sandbox is not None:
+            await self.sandbox.interrupt()
 
     async def close(self) -> None:
-        self._sandbox = None
-        await self._kernel.end_question()
+        self.sandbox = None
+        await self.kernel.end_question()

@@ -13,7 +13,7 @@ from rlm.events import Event
 from rlm.limits import LOADING_SHARE, Limits
 from rlm.retrieval import Pack
 from rlm.retrieval.ranking import Ranking
-from rlm.runs.load_warnings import warnings_of
+from rlm.runs.notes import warnings_of
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.body import Body

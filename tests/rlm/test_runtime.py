@@ -26,7 +26,7 @@ from rlm.documents import Loaded, Problem, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, Loading, RunEnded, RunStarted, Warned
 from rlm.models import ModelWindow
-from rlm.runs.load_warnings import warnings_of
+from rlm.runs.notes import warnings_of
 from rlm.sandbox.errors import SandboxRefused
 from rlm.testing import ScriptedModel
 

@@ -12,8 +12,9 @@ from typing import IO, Any
 from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, CallToolResult, Implementation, PaginatedRequestParams
+from mcp.types import Tool as ListedTool
 
-from rlm.children.tool_servers.definitions import MAX_LISTED, ListedTool, tools_of
+from rlm.children.tool_servers.definitions import MAX_LISTED, tools_of
 from rlm.children.tool_servers.transports import open_transport
 from rlm.children.tools import Tool
 from rlm.config_file.mcp_servers import McpServer
@@ -169,7 +170,7 @@ async def _list_tools(session: ClientSession) -> list[ListedTool]:
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-        listed += [ListedTool(one.name, one.description or "", one.input_schema) for one in page.tools]
+        listed += page.tools
         cursor = page.next_cursor
         if cursor is None or len(listed) > MAX_LISTED * _MAX_PAGES:
             break

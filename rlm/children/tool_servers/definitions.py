@@ -13,11 +13,13 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from mcp.types import Tool as ListedTool
+
 from rlm.children.tools import Tool, acceptor
 from rlm.escaping import terminal_line
 from rlm.sandbox.in_kernel.registry import Helper
 
-__all__ = ["MAX_LISTED", "ListedTool", "tools_of"]
+__all__ = ["MAX_LISTED", "tools_of"]
 
 MAX_LISTED = 64
 """Tools of one server."""
@@ -36,17 +38,6 @@ _TYPES: Mapping[object, type] = {
 }
 
 CallTool = Callable[[str, dict[str, Any]], Awaitable[Any]]
-
-
-class ListedTool:
-    """A tool as a server lists it: `name`, `description` and the JSON Schema of its arguments."""
-
-    __slots__ = ("description", "name", "schema")
-
-    def __init__(self, name: str, description: str, schema: Mapping[str, Any]) -> None:
-        self.name = name
-        self.description = description
-        self.schema = schema
 
 
 def tools_of(
@@ -78,7 +69,7 @@ def _tool_name(server: str, name: str) -> str:
 
 
 def _tool(name: str, server: str, listed: ListedTool, call: CallTool) -> Tool:
-    signature, required = _signature(listed.schema)
+    signature, required = _signature(listed.input_schema)
 
     async def run(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
@@ -89,7 +80,7 @@ def _tool(name: str, server: str, listed: ListedTool, call: CallTool) -> Tool:
         )
 
     hints = {one.name: one.annotation for one in signature.parameters.values()}
-    summary = _seen(listed.description)
+    summary = _seen(listed.description or "")
     said = f"MCP server {server} says: {summary}" if summary else f"of MCP server {server}"
     return Tool(Helper(name, _text(signature), said), run, acceptor(signature, hints))
 

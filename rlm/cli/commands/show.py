@@ -15,7 +15,7 @@ from rlm.documents import Problem
 from rlm.escaping import json_bytes, terminal_line
 from rlm.journal import Journal, JournalEvent
 from rlm.journal.checks import damage_reported
-from rlm.runs.load_warnings import describe
+from rlm.runs.notes import describe
 from rlm.settings_table import JOURNAL
 
 __all__ = ["events_of", "show"]

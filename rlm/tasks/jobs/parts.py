@@ -29,7 +29,6 @@ from rlm.events import (
     ToolEnded,
 )
 from rlm.journal import JournalEvent as Entry
-from rlm.journal import PartLog
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Noted, Recording
 from rlm.results import RunResult
@@ -208,7 +207,7 @@ class Parts:
     def _part(self, name: str, limits: Limits, seen: _Seen) -> Part:
         run_context = self._part_resources.run_context
         recording = self._part_resources.recording.part(name)
-        budget, log = run_context.budget.share(limits), PartLog(run_context.log, name)
+        budget, log = run_context.budget.share(limits), run_context.log.part(name)
         own = RunContext(
             budget,
             run_context.metered.part(budget, log, recording),

@@ -16,7 +16,6 @@ from rlm import RLM, Limits, Settings
 from rlm.batch import BatchSummary, BatchTask, ResultsFile, TasksFile, local_engine, run_batch
 from rlm.batch.batch import failed_line
 from rlm.errors import ConfigurationError, ModelRejected, ModelUnavailable, UsageError
-from rlm.events import KernelOpened
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.catalog.info import ModelInfo
 from rlm.sandbox.errors import ContextFileError, SandboxError
@@ -103,30 +102,6 @@ async def test_every_task_gets_exactly_one_line_with_its_id_and_its_result(folde
     assert lines["t7"]["error"] is None
     assert (summary.tasks, summary.done, summary.answered, summary.before) == (30, 30, 30, 0)
     assert folder.progress == list(range(1, 31))
-
-
-async def test_no_variable_file_or_module_leaks_from_one_task_to_another(
-    folder: Folder, block: Callable[[str], str]
-) -> None:
-    cell = """
-import builtins, os, sys
-left = [name for name in ("planted", "mark") if name in globals()] + list(vars(builtins).get("seen", []))
-left += [name for name in sys.modules if name == "planted_module"]
-left += [name for name in os.listdir(".") if "planted" in name]
-planted = mark = 1
-builtins.seen = ["seen"]
-sys.modules["planted_module"] = os
-try:
-    open("planted", "w").write("x")
-except OSError:
-    pass
-finalize({"left": left, "text": peek(0, 9)})
-"""
-    folder.short(12)
-    await folder.run(ScriptedModel.of(root=lambda _: block(cell)), settings=Settings(strategy="rlm"), slots=3)
-    for number, line in ((int(id_[1:]), line) for id_, line in folder.lines().items()):
-        assert line["answer"] == {"left": [], "text": f"Number {number} "[:9]}
-    assert sum(isinstance(event, KernelOpened) for event in folder.events) == 12
 
 
 async def test_a_task_has_its_own_limits_and_schema(folder: Folder, block: Callable[[str], str]) -> None:

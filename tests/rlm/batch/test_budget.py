@@ -12,12 +12,6 @@ from rlm.batch import BatchBudget
 from rlm.errors import BudgetExhausted
 
 
-async def test_without_a_budget_every_task_has_its_own_limit() -> None:
-    ledger = BatchBudget(None, slots=1)
-    assert await ledger.reserve(5.0) == 5.0
-    assert await ledger.reserve(5.0) == 5.0
-
-
 async def test_tasks_that_run_together_share_what_is_left() -> None:
     ledger = BatchBudget(8.0, slots=4, floor=0.1)
     assert [await ledger.reserve(5.0) for _ in range(4)] == pytest.approx([2.0, 2.0, 2.0, 2.0])
@@ -38,10 +32,6 @@ async def test_when_too_little_for_one_call_is_left_it_is_used_up() -> None:
     ledger = BatchBudget(1.0, slots=2, floor=0.3, spent=0.8)
     with pytest.raises(BudgetExhausted, match=r"batch's budget of \$1 is used up .* larger --budget resumes"):
         await ledger.reserve(5.0)
-
-
-async def test_models_that_cost_nothing_need_no_money() -> None:
-    assert await BatchBudget(0.0, slots=2).reserve(5.0) == 0.0
 
 
 @given(

@@ -25,21 +25,11 @@ from rlm.testing import ScriptedModel
 
 KINDS = {
     "a variable": ("planted = 1", "'planted' in globals()"),
-    "a helper that was bound anew": ("peek = search = None", "not callable(peek) or not callable(search)"),
     "a builtin that was patched": (
         "import builtins; builtins.divmod = lambda *_: 42; builtins.planted = 1",
         "divmod(7, 2) != (3, 1) or hasattr(__import__('builtins'), 'planted')",
     ),
-    "a module that was patched": (
-        "import textwrap; textwrap.wrap = None; textwrap.planted = 1",
-        "__import__('textwrap').wrap is None or hasattr(__import__('textwrap'), 'planted')",
-    ),
     "a module of its own": ("import sys, os; sys.modules['planted'] = os", "'planted' in sys.modules"),
-    "an import hook": (
-        "import sys; sys.meta_path.insert(0, type('Planted', (), {'find_spec': lambda *_: None}))",
-        "any(getattr(one, '__name__', '') == 'Planted' for one in sys.meta_path)",
-    ),
-    "a folder to import from": ("import sys; sys.path.insert(0, '/planted')", "'/planted' in sys.path"),
     "files": (
         "import os, tempfile\n"
         "for place in ('.', os.path.expanduser('~'), tempfile.gettempdir(), '/tmp', '/var/tmp', '/dev/shm', "
@@ -72,35 +62,7 @@ KINDS = {
         "except OSError:\n    pass",
         "bound()",
     ),
-    "a timer": (
-        "import signal\nsignal.signal(signal.SIGALRM, print); signal.setitimer(signal.ITIMER_REAL, 900)",
-        "signal.getitimer(signal.ITIMER_REAL)[0] > 0",
-    ),
     "the mask of new files": ("import os; os.umask(0o123)", "os.umask(0o22) == 0o123"),
-    "the limit of recursion": ("import sys; sys.setrecursionlimit(777)", "sys.getrecursionlimit() == 777"),
-    "numbers' precision": ("import decimal; decimal.getcontext().prec = 3", "decimal.getcontext().prec == 3"),
-    "the state of random": (
-        "import random; random.seed(7)",
-        "random.getstate() == random.Random(7).getstate()",
-    ),
-    "the garbage collector switched off": ("import gc; gc.disable()", "not gc.isenabled()"),
-    "hooks of the interpreter": (
-        "import sys; sys.excepthook = sys.displayhook = print; sys.settrace(None); sys.planted = 1",
-        "sys.excepthook is print or sys.displayhook is print or hasattr(sys, 'planted')",
-    ),
-    "streams in the place of the real ones": (
-        "import io, sys; sys.stdout = sys.stderr = io.StringIO(); sys.stdout.planted = 1",
-        "hasattr(sys.stdout, 'planted') or hasattr(sys.stderr, 'planted')",
-    ),
-    "a name in the shell": (
-        "get_ipython().user_ns['planted'] = 1; get_ipython().set_hook('synchronize_with_editor', print)\n"
-        "get_ipython().events.register('pre_run_cell', lambda *_: exec('planted = 1', globals()))",
-        "'planted' in get_ipython().user_ns or 'planted' in globals()",
-    ),
-    "a subclass among all classes": (
-        "class Planted(dict): pass",
-        "[one for one in dict.__subclasses__() if one.__name__ == 'Planted']",
-    ),
     "shared memory": (
         "from multiprocessing.shared_memory import SharedMemory\n"
         "try:\n    kept = SharedMemory('planted', create=True, size=64)\nexcept OSError:\n    pass",

@@ -138,13 +138,6 @@ async def test_what_is_no_answer_is_a_failure(run, block, reply, error) -> None:
     assert (result.coverage.answered_chars, result.coverage.failed_chars) == (0, 9)
 
 
-async def test_a_child_that_finds_nothing_says_so(run, block) -> None:
-    model = ScriptedModel.of(
-        root=[block("r = sub_query('q', (0, 9))\nfinalize([r.ok, r.found])")], child=NOT_FOUND
-    )
-    assert (await run(model, BODY)).answer == [True, False]
-
-
 async def test_a_childs_reasoning_is_no_part_of_its_answer(run, block) -> None:
     model = ScriptedModel.of(
         root=[
@@ -340,26 +333,6 @@ async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
     assert result.coverage.complete
 
 
-async def test_feedback_tells_what_children_cost(run, block) -> None:
-    """Children are listed with seconds and with the cost at their model's price."""
-    root = ScriptedModel.of(
-        root=[block("b = sub_query_batch('q', [(0, 9), (20, 29)])"), block("finalize(1)")]
-    )
-
-    async def slow(_request):
-        await asyncio.sleep(0.2)
-        return Reply("x", usage=TokenUsage(100_000, 0))
-
-    child = ScriptedModel.of(child=slow)
-    child._name = "openai:gpt-4o"
-    result = await run(root, BODY, sub_model=child)
-    feedback_text = root.requests[-1].messages[-1].content
-    paid = sum(one.cost_usd for one in result.usage)
-    assert paid > 0.1
-    assert f"${paid:.4f}" in feedback_text
-    assert float(re.search(r"([\d.]+) s, 200,000 tokens", feedback_text)[1]) >= 0.2
-
-
 async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -> None:
     """Failed slots are data, however many of them are identical."""
     model = ScriptedModel.of(
@@ -465,17 +438,3 @@ async def test_a_batch_is_previewed_with_its_cost(run, block) -> None:
     assert started.count == 11
     assert started.cost_usd is not None
     assert 0.02 < started.cost_usd < 0.2
-
-
-async def test_a_schema_may_be_python_types(run, block) -> None:
-    """The child is told the JSON Schema, and an answer of another type is asked again."""
-    code = (
-        "from typing import Literal\n"
-        "schema = {'n': int, 'tags': [str], 'kind': Literal['a', 'b'], 'by': {'first': str | None}}\n"
-        "finalize([sub_query('q', (0, 9), schema=schema).value, sub_query('w', (0, 9), schema=[int]).value])"
-    )
-    right = '{"n": 1, "tags": ["x"], "kind": "b", "by": {"first": null}}'
-    model = ScriptedModel.of(root=[block(code)], child=[right.replace('"b"', '"c"'), right, "[1, 2]"])
-    result = await run(model, BODY)
-    assert result.answer == [json.loads(right), [1, 2]]
-    assert '"kind": {"enum": ["a", "b"], "type": "string"}' in children(model)[0].messages[0].content

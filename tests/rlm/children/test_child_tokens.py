@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rlm import Limits, Settings
+from rlm import Limits
 from rlm.children.sub_models import ChildModel, default_child_tokens
 from rlm.errors import ConfigurationError
 from rlm.models.catalog.info import ModelInfo
-from rlm.settings import ChildSettings
 from rlm.testing import ScriptedModel
 
 TEXT = "The quick brown fox jumps over the lazy dog near the river bank.\n" * 20_000
@@ -28,10 +27,6 @@ TEXT = "The quick brown fox jumps over the lazy dog near the river bank.\n" * 20
 )
 def test_the_default_follows_what_the_model_reads_well(named, name, context, tokens) -> None:
     assert default_child_tokens(named(name, context=context)) == tokens
-
-
-def test_a_guessed_window_says_nothing(named) -> None:
-    assert default_child_tokens(named("openai:gpt-5-turbo", context=400_000, known=False)) == 32_000
 
 
 @pytest.mark.parametrize(
@@ -84,13 +79,6 @@ async def test_a_chunk_without_a_size_is_as_large_as_a_child_takes(
     told = root.requests[0].messages[1].content
     tokens = {400_000: "100,000", 128_000: "32,000", 4_096: "3,072"}[context]
     assert f"calls of {tokens} tokens" in told
-
-
-async def test_a_run_of_an_older_version_keeps_the_size_of_its_chunks(run, block, named) -> None:
-    settings = Settings(strategy="rlm", child=ChildSettings(chunk_chars=20_000))
-    root = ScriptedModel.of(root=[block(CHUNKS)])
-    result = await run(root, TEXT, sub_model=named("openai:gpt-5-mini", context=400_000), settings=settings)
-    assert result.answer[0] == 20_000
 
 
 async def test_a_plan_follows_the_size_of_children(named, monkeypatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm import RLM, Settings
+from rlm import RLM
 from rlm.children.tools import MAX_RESULT, Toolbox
 from rlm.errors import ConfigurationError
 from rlm.sandbox.host.requests import BadCall
@@ -77,11 +77,6 @@ def test_what_cant_be_a_tool_is_refused_at_construction(tools, message) -> None:
         RLM("extractive", tools=tools)
 
 
-def test_tools_need_time() -> None:
-    with pytest.raises(ConfigurationError, match="tool_seconds is 0; give a number above 0"):
-        RLM("extractive", tools=[_named("price")], settings=Settings(tool_seconds=0))
-
-
 @pytest.mark.parametrize(
     ("function", "message"), [(_untyped, r"what has no type"), (_odd, r"cannot be used")]
 )
@@ -115,17 +110,6 @@ async def test_arguments_of_every_kind_are_converted_or_named(args, kwargs, give
     with pytest.raises(BadCall, match=given) as raised:
         await call
     assert raised.value.type == "type"
-
-
-async def test_too_many_arguments_are_told() -> None:
-    def give(one: int) -> int:
-        """Gives it."""
-        return one
-
-    with pytest.raises(BadCall, match=r"Unexpected positional argument; it is give\(one: int\)"):
-        await Toolbox([give]).run(ToolCall("give", (1, 2)))
-    with pytest.raises(BadCall, match=r"one: Got multiple values for argument"):
-        await Toolbox([give]).run(ToolCall("give", (1,), {"one": 2}))
 
 
 @dataclass
@@ -186,16 +170,6 @@ ANYTHING = [SystemExit(1), StopIteration(), asyncio.CancelledError(), TimeoutErr
 @pytest.mark.parametrize("error", [*ANYTHING, KeyboardInterrupt()])
 async def test_whatever_a_function_raises_stays_in_its_call(error) -> None:
     def act() -> None:
-        """Raises."""
-        raise error
-
-    with pytest.raises(BadCall, match=r"act\(\) (failed|was cancelled)"):
-        await Toolbox([act]).run(ToolCall("act"))
-
-
-@pytest.mark.parametrize("error", ANYTHING)
-async def test_whatever_an_async_function_raises_stays_in_its_call(error) -> None:
-    async def act() -> None:
         """Raises."""
         raise error
 

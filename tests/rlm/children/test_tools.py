@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.errors import ConfigurationError, UsageError
+from rlm.errors import UsageError
 from rlm.events import ToolEnded
 from rlm.journal import Journal
 from rlm.replay import replay
@@ -72,34 +72,6 @@ async def test_a_tool_takes_the_place_of_a_helper_that_yields(run, block) -> Non
     assert system.count("`sql(") == 1
 
 
-def test_a_tool_with_the_name_of_another_helper_is_refused() -> None:
-    def read_records(name: str) -> str:
-        return name
-
-    with pytest.raises(ConfigurationError, match="a tool cannot be named read_records"):
-        RLM("extractive", tools=[read_records])
-
-
-async def test_arguments_are_validated_against_the_annotations(run, block) -> None:
-    """The error for a mismatch holds the signature."""
-    code = """
-peek(0, 1)
-said = []
-for call in (lambda: price('nut', 'many'), lambda: price(), lambda: price('nut', size=1), lambda: price({1})):
-    try:
-        call()
-    except TypeError as error:
-        said.append(str(error))
-finalize(said)"""
-    (wrong, missing, unknown, unsafe), _ = await ask(run, block, [price], code)
-    assert "count: Input should be a valid integer" in wrong
-    assert "it is price(item: str, count: int = 1) -> float" in wrong
-    assert "item: Missing required argument; it is price(" in missing
-    assert "size: Unexpected keyword argument; it is price(" in unknown
-    assert "argument 1 of price() is a set" in unsafe
-    assert run.seen(ToolEnded)[0].ok is False
-
-
 async def test_a_failing_tool_is_a_tool_error_in_the_cell(run, block, monkeypatch) -> None:
     """The text is bounded and redacted, in the error and in the value. The cell continues."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
@@ -125,12 +97,6 @@ finalize([said, leak()])"""
     assert "sk-pl" not in message
     assert leaked == "the key is [redacted]"
     assert b"sk-planted" not in run.store.read_bytes()
-
-
-async def test_an_uncaught_tool_error_fails_the_cell_only(run, block) -> None:
-    answer, model = await ask(run, block, [price], "x = 1\nprice('gold')", "peek(0, 1)\nfinalize(x)")
-    assert answer == 1
-    assert "ToolError: price() failed: KeyError: 'gold'" in model.requests[1].messages[-1].content
 
 
 async def test_a_tool_that_takes_too_long_is_ended_and_its_cell_continues(run, block) -> None:

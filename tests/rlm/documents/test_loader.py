@@ -11,7 +11,7 @@ from document_tree import names_of, put, skipped_of, text_of
 
 from rlm.documents import Loaded, PathSource, StreamSource, TextSource, load, sources_from_arguments
 from rlm.errors import DocumentError
-from rlm.runs.load_warnings import warnings_of
+from rlm.runs.notes import warnings_of
 
 
 def reasons(loaded: Loaded, top: Path) -> dict[str, str]:

@@ -104,17 +104,6 @@ async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(asked))
 
 
-async def test_the_requests_stay_within_the_window(run, block) -> None:
-    model = ScriptedModel.of(root=blocks(block, 25), summary=NOTES, window=WINDOW)
-    result = await run(model, settings=SETTINGS)
-    assert result.answer == sum(range(1, 25))
-    folded = [event for event in run.events if isinstance(event, RoundsFolded)]
-    assert len(folded) > 1
-    assert all(event.after < event.before * 0.9 for event in folded)
-    journalled = [data["prompt_tokens"] for data in await events(run, "model_call") if data["role"] == "root"]
-    assert max(journalled) <= WINDOW.context - WINDOW.output
-
-
 async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_the_old(run, block) -> None:
     """The summary model is asked for the notes alone."""
     root = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)

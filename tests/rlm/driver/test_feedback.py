@@ -51,16 +51,6 @@ def test_gaps_are_listed_only_where_the_whole_is_near() -> None:
     )
 
 
-def test_the_footer_has_what_is_left_and_on_long_runs_the_task() -> None:
-    feedback = Feedback(
-        6, 30, CellResult("ok"), ChildTally(), Coverage(10), left=(480, 1234.5), task="Why?\n" * 99
-    )
-    *_, footer, task = render(feedback).split("\n\n")
-    assert footer == "Left: 480 child calls, at most 1,234 s."
-    assert task.startswith('The task: "Why? Why?')
-    assert len(task) < 320
-
-
 @pytest.mark.parametrize(
     ("round_", "asked", "last_line"),
     [
@@ -76,13 +66,6 @@ def test_what_is_left_is_said_where_it_matters(round_: int, asked: int, last_lin
         round_, 30, CellResult("ok"), ChildTally(made=asked), Coverage(10), left=(480, 1234.5)
     )
     assert render(feedback).splitlines()[-1] == last_line
-
-
-def test_children_that_found_nothing_are_counted() -> None:
-    tally = ChildTally(made=5, failed=1, empty=3, cached=1)
-    text = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
-    for count in ("5 asked", "1 failed", "3 found nothing", "1 from memory"):
-        assert count in text
 
 
 def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
@@ -111,10 +94,3 @@ def test_a_small_rest_is_printed_and_a_large_one_is_not() -> None:
         cell = CellResult("ok", stdout="x" * chars, stdout_chars=chars)
         shown = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
         assert ("characters not shown" in shown) == is_cut
-
-
-def test_a_look_up_is_not_called_incomplete() -> None:
-    few = Coverage(1_000_000, answered_chars=9_000, sent_chars=9_000, complete=False)
-    shown = render(Feedback(1, 30, CellResult("ok"), ChildTally(made=1), few))
-    assert "9,000 of 1,000,000 characters (0.9 %); 0.9 % sent." in shown
-    assert "complete" not in shown

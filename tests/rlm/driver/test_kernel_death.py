@@ -226,17 +226,6 @@ async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
     assert shared_forkserver().pid not in (None, *gone)
 
 
-def parent_of(pid: int, _what: str) -> int:
-    """Return the nearest ancestor of a kernel that outlives it: its watcher."""
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    above = int(stat[1])
-    while above not in (1, os.getpid()):
-        pid, above = above, int(Path(f"/proc/{above}/stat").read_text().rpartition(")")[2].split()[1])
-        if "forkserver" in Path(f"/proc/{above}/cmdline").read_text() and above in children_of(os.getpid()):
-            return pid
-    return pid
-
-
 def leaf(pid: int) -> int:
     """Return the last of the line of processes that begins with a watcher: its kernel."""
     below = children_of(pid)

@@ -9,15 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from rlm.errors import JournalError
-from rlm.journal import Journal, JournalEvent, RunSummary, default_store, new_run_id
+from rlm.journal import Journal, default_store
 from rlm.journal.events import EVENT_KINDS
-from rlm.results import RunTotals
 
 
 @pytest.fixture
@@ -49,41 +47,6 @@ async def write_run(journal: Journal, run_id: str, events: int = 1, stop: str | 
             await log.append("cell", {"number": number})
         if stop is not None:
             await log.append("finished", {"stop_reason": stop})
-
-
-async def test_a_run_is_kept_event_by_event(store: Path) -> None:
-    """Every event is stored in order, and the summary follows from the last one."""
-    async with Journal.open(store) as journal:
-        async with journal.run("r1", "What?", {"model": "extractive"}) as log:
-            assert await log.append("model_call", {"reply": "```repl…```", "usage": {"input": 3}}) == 2
-            for kind in ("cell", "child", "tool", "limit"):
-                await log.append(kind, {"spans": ((1, 2), (3, 4))})
-            await log.append("warning", {}, totals=RunTotals(rounds=1, sub_calls=2))
-            (running,) = await journal.runs()
-            await log.append(
-                "finished", {"stop_reason": "rounds", "rounds": 2, "sub_calls": 3, "cost_usd": 0.5}
-            )
-        (summary,) = await journal.runs()
-        events = await journal.events("r1")
-    assert (running.state, running.totals) == ("running", RunTotals(1, 2, None))
-    assert running.finished_at is None
-    assert summary == RunSummary(
-        run_id="r1",
-        task="What?",
-        state="finished",
-        stop_reason="rounds",
-        started_at=running.started_at,
-        finished_at=summary.finished_at,
-        totals=RunTotals(rounds=2, sub_calls=3, cost_usd=0.5),
-        settings={"model": "extractive"},
-    )
-    assert [event.kind for event in events] == [
-        "run_started", "model_call", "cell", "child", "tool", "limit", "warning", "finished",
-    ]  # fmt: skip
-    assert [event.seq for event in events] == list(range(1, 9))
-    assert events[0].data == {"task": "What?", "settings": {"model": "extractive"}}
-    assert events[2] == JournalEvent("r1", 3, events[2].at, "cell", {"spans": [[1, 2], [3, 4]]})
-    assert summary.started_at <= events[0].at <= events[-1].at == summary.finished_at
 
 
 async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
@@ -213,31 +176,6 @@ async def test_a_killed_process_leaves_every_committed_event(store: Path) -> Non
         assert await journal.runs() == ()
 
 
-async def test_processes_share_one_store(store: Path) -> None:
-    """Three processes create the store and write to it at the same moment."""
-    script = (
-        "sys.stdin.readline()\n"
-        "async with Journal.open(store) as journal:\n"
-        "    async with journal.run(name, 'the task', {}) as log:\n"
-        "        for number in range(150):\n"
-        "            await log.append('child', {'number': number, 'text': 'x' * 500})\n"
-        "        await log.append('finished', {'stop_reason': 'finalized'})\n"
-    )
-    children = [spawn(script, store, f"r{number}") for number in range(3)]
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    for child in children:
-        child.communicate()
-        assert child.returncode == 0
-    async with Journal.open(store) as journal:
-        assert {run.run_id for run in await journal.runs()} == {"r0", "r1", "r2"}
-        for run in await journal.runs():
-            assert run.state == "finished"
-            assert [event.seq for event in await journal.events(run.run_id)] == list(range(1, 153))
-
-
 async def test_a_store_that_is_being_made_by_another_process_is_waited_for(tmp_path: Path) -> None:
     """SQLite does not wait for a lock when it changes the mode of the file."""
     other = sqlite3.connect(tmp_path / "rlm.db", isolation_level=None)
@@ -321,16 +259,6 @@ async def test_a_removed_run_is_gone_from_the_file(store: Path) -> None:
                 await asked("r1")
 
 
-def test_run_ids_sort_by_time_and_never_meet() -> None:
-    """Names are in UTC in any time zone, and distinct within one second."""
-    moment = datetime(2026, 1, 31, 14, 25, 1, tzinfo=UTC)
-    assert re.fullmatch(r"20260131-142501-[a-z0-9]{6}", new_run_id(moment))
-    assert new_run_id(moment.astimezone(timezone(timedelta(hours=9)))).startswith("20260131-142501-")
-    assert new_run_id(moment) < new_run_id(moment + timedelta(seconds=1))
-    assert len({new_run_id(moment) for _ in range(1_000)}) == 1_000
-    assert new_run_id()[:8] >= "20260131"
-
-
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
@@ -343,34 +271,3 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
 )
 def test_the_default_store_is_where_state_belongs(env: dict[str, str], expected: str) -> None:
     assert default_store(env) == Path(expected).expanduser()
-
-
-async def test_events_that_come_together_are_written_in_order_and_together(store) -> None:
-    """Children that end at the same time share one transaction, in order."""
-    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
-        numbers = await asyncio.gather(*(log.append("warning", {"n": n}) for n in range(200)))
-        assert numbers == list(range(2, 202))
-        events = await journal.events("r1")
-        assert [event.data["n"] for event in events[1:]] == list(range(200))
-        assert [event.seq for event in events] == list(range(1, 202))
-
-
-async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
-    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
-        outcomes = await asyncio.gather(
-            log.append("warning", {}),
-            log.append("finished", {"stop_reason": "finalized"}),
-            log.append("warning", {"late": True}),
-            return_exceptions=True,
-        )
-        assert outcomes[:2] == [2, 3]
-        assert isinstance(outcomes[2], JournalError)
-        assert [event.kind for event in await journal.events("r1")] == ["run_started", "warning", "finished"]
-
-
-async def test_stores_are_made_at_the_same_time(tmp_path: Path) -> None:
-    async def make(name: str) -> int:
-        async with Journal.open(tmp_path / name) as journal:
-            return len(await journal.runs())
-
-    assert await asyncio.gather(*(make(f"{number}.db") for number in range(6))) == [0] * 6

@@ -237,31 +237,6 @@ async def test_a_write_that_failed_after_its_caller_was_cancelled_is_not_shouted
     assert shouted == []
 
 
-@pytest.mark.parametrize("data", ["{broken", "[]", "3"])
-async def test_a_damaged_event_is_named(store: Path, data: str) -> None:
-    """Damaged data in the file is an error."""
-    async with Journal.open(store) as journal:
-        await write_run(journal, "r1")
-        with closing(sqlite3.connect(store)) as database, database:
-            database.execute("UPDATE events SET data = ? WHERE seq = 2", [data])
-        database.close()
-        with pytest.raises(JournalError, match="event 2 of run r1 is damaged") as caught:
-            await journal.events("r1")
-    assert one_line(caught)
-
-
-async def test_tables_of_something_else_are_left_alone(store: Path) -> None:
-    """A database that is not a journal, or has only some of its tables, is refused."""
-    store.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(store)) as database, database:
-        database.execute("CREATE TABLE runs (name TEXT)")
-    database.close()
-    with pytest.raises(JournalError, match="use another store") as caught:
-        async with Journal.open(store):
-            pass
-    assert "move the damaged file away" in one_line(caught)
-
-
 @pytest.mark.parametrize(
     "script",
     [

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -155,26 +153,6 @@ async def test_the_event_and_the_totals_of_a_round_share_a_transaction(tmp_path:
         with pytest.raises(RowConflict):
             await log.append("cell", {"round": 2}, totals=RunTotals(None, 2, 0.5))  # type: ignore[arg-type]
         assert len(await log.events()) == 2
-
-
-def test_a_journal_in_a_file_imports_no_driver_of_a_server(tmp_path: Path) -> None:
-    """It would be a third of the start of a process."""
-    code = (
-        "import asyncio, sys\n"
-        "from rlm import RLM, Settings\n"
-        "from rlm.journal import Journal\n"
-        "from rlm.journal.provider_batches import BatchLedger\n"
-        "async def main(store):\n"
-        "    async with Journal.open(store) as journal, journal.run('r', 't', {}) as log:\n"
-        "        await log.append('finished', {'stop_reason': 'finalized'})\n"
-        "    await BatchLedger(store).batches()\n"
-        "    await RLM('extractive', settings=Settings(store=store)).run('Who?', 'Acme.')\n"
-        "asyncio.run(main(sys.argv[1]))\n"
-        "print(sorted({'psycopg'} & set(sys.modules)))\n"
-    )
-    program = [sys.executable, "-c", code, tmp_path / "rlm.db"]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 @pytest.mark.parametrize(

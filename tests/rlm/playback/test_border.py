@@ -259,13 +259,3 @@ async def test_answers_that_cost_nothing_do_not_fill_the_journal(monkeypatch) ->
     again.repeat(found)
     assert [(await ask(again, call))[0].text for call in calls] == ["a", "a", "b", "c", "paid"]
     assert not again.diverged
-
-
-def test_a_recorded_answer_holds_only_what_is_not_usual() -> None:
-    border = Border(Handler())
-    asyncio.run(ask(border, batch("a")))
-    assert border.answers[0]["children"] == [{"text": "a 1", "value": [1], "evidence": (Span(0, 1),)}]
-    assert (
-        replace(ChildAnswer("a 1"), value=[1], evidence=(Span(0, 1),))
-        == read_answers(border.answers)[0].value[0]
-    )

@@ -90,35 +90,6 @@ def begun(name: str, *stretches: list[int]) -> dict:
     return mark("sub_rlm", within=name, depth=1, prompt="x", stretches=list(stretches))
 
 
-def ended(name: str, text: str | None) -> dict:
-    answer = None if text is None else {"text": text, "how": "rlm"}
-    return mark("sub_rlm_ended", name=name, error=None, error_type=None, answer=answer)
-
-
-def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
-    whole = recording_of(
-        mark("run_started"),
-        root(1),
-        begun("a.1"),
-        *within("a.1", root(1)),
-        *within("a.1/b.1", child("k")),
-        *within("a.10", child("k")),
-    )
-    inner = whole.part("a.1")
-    assert [event.kind for event in whole.events] == ["run_started", "model_call"]
-    assert (set(inner.below), set(inner.replies), set(inner.part("b.1").replies)) == ({"b.1"}, set(), {"k"})
-    assert (inner.part("b.1").within, whole.part("never begun").events) == ("a.1/b.1", ())
-    assert (whole.has_rounds, inner.has_rounds, inner.part("b.1").has_rounds) == (True, True, False)
-
-
-def test_sub_rlms_of_cells_that_ended_are_not_those_of_the_next_call() -> None:
-    """The names of a call that is made again go on behind them."""
-    facts = [ended("a.1", None), ended("a.2", "found"), ended("b.1", None), cell(1), ended("a.3", "more")]
-    recording = recording_of(root(1), *facts)
-    assert recording.begun == {"a": 2, "b": 1}
-    assert {name: one.text for name, one in recording.sub_answers.items()} == {"a.2": "found", "a.3": "more"}
-
-
 def test_what_was_seen_is_what_cells_and_children_saw_at_every_depth() -> None:
     """Spans of a sub-RLM are those of its own source, and are mapped to the body."""
     recording = recording_of(
@@ -138,14 +109,6 @@ def test_what_was_seen_is_what_cells_and_children_saw_at_every_depth() -> None:
     assert recording.seen["read"] == [Span(100, 103), Span(201, 204)]
 
 
-def test_pages_and_chunks_are_there_again() -> None:
-    seen = {**child("p"), "pages": [["a.pdf", 1, "sha"]]}
-    recording = recording_of(seen, {**child("c"), "chunked": True}, {**failure("d"), "chunked": True})
-    assert recording.pages == [([Span(0, 9)], "to p")]
-    assert recording.seen["looked"] == [Span(0, 9)]
-    assert recording.chunks == [Span(0, 9)] * 2
-
-
 def state_of(*facts: dict) -> RootState:
     return RootState.of(
         ((fact["kind"], {k: v for k, v in fact.items() if k != "kind"}) for fact in facts), 8_000
@@ -161,24 +124,6 @@ def contents(state: RootState) -> list[str]:
     return [one.content for one in state.messages]
 
 
-def test_a_root_goes_on_where_its_events_end() -> None:
-    """After a reply it acts on that, after a cell or a violation it asks again."""
-    asked = state_of(sent(1, 0, "task"))
-    assert (asked.pending and asked.pending.reply.text, contents(asked)) == ("reply 1", ["task"])
-    ran = state_of(sent(1, 0, "task"), cell(1))
-    assert (ran.pending, ran.rounds) == (None, 1)
-    assert contents(ran) == ["task", "```repl\ncode 1\n```", "output 1"]
-    assert ran.variables == {"x": "x: int"}
-    broke = state_of(sent(1, 0, "task"), mark("limit", round=1, violation="no_block"))
-    assert (broke.pending, broke.violations, broke.last_violation) == (None, 1, ("no_block", "reply 1"))
-    assert contents(broke)[0] == "task"
-
-
-def test_the_words_of_then_are_kept() -> None:
-    state = state_of(sent(1, 0, "old words"), cell(1), sent(2, 1, "the block", "what was told then"))
-    assert contents(state) == ["old words", "the block", "what was told then"]
-
-
 def test_a_cell_that_went_another_way_is_the_last_one() -> None:
     """Everything after it is new; what was before it stays."""
     facts = [sent(1, 0, "task"), cell(1), sent(2, 3, "more"), cell(2), sent(3, 5, "and more")]
@@ -188,14 +133,6 @@ def test_a_cell_that_went_another_way_is_the_last_one() -> None:
     assert state.pending == before.pending
     again = state_of(*facts, mark("diverged", round=2), cell(2), mark("diverged", round=1))
     assert (contents(again), again.rounds, again.cells) == (["task"], 1, [])
-
-
-def test_a_block_that_is_repeated_with_the_same_output_is_known() -> None:
-    same = {**cell(2), "code": "code 1"}
-    state = state_of(sent(1, 0, "task"), cell(1), sent(2, 3), same)
-    assert state.is_stuck(" code 1\n")
-    assert not state.is_stuck("code 2")
-    assert not state_of(sent(1, 0, "task"), cell(1)).is_stuck("code 1")
 
 
 FACTS = st.one_of(

@@ -363,39 +363,6 @@ TREE = {
 }
 
 
-async def test_a_sub_rlm_resumes_where_it_stopped(leaver, block) -> None:
-    """No journalled reply of the tree is paid again."""
-
-    def child(request):
-        return leaver.stop(request) if request.task == "q2" else "one;"
-
-    first = ScriptedModel.of(root=_concurrency(block, **TREE), child=child)
-    run_id = await leaver.leave(first)
-    second = ScriptedModel.of(root=_concurrency(block, **TREE), child="two")
-    result = await leaver.resume(second, run_id)
-    assert result.answer == ["one;two", [[4, 7]]]
-    # The root's first round, the first two rounds of the sub-RLM, and q1 are in the journal.
-    assert [(request.task, request.round) for request in second.requests] == [
-        ("q2", 0),
-        ("inner", 3),
-        ("How many?", 2),
-    ]
-    # Two children and the sub-RLM count once each.
-    assert result.sub_calls == 3
-    assert result.coverage.answered_chars == 8
-
-
-async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
-    """The answer is byte-equal, from the journal alone."""
-    from rlm.replay import replay
-
-    model = ScriptedModel.of(root=_concurrency(block, **TREE), child=lambda request: f"to {request.task};")
-    result = await leaver.run(model, "one two three\n")
-    settings = Settings(sandbox=leaver.run.level, store=leaver.run.store)
-    again = (await replay(result.run_id, store=leaver.run.store, settings=settings)).result
-    assert again.answer == result.answer == ["to q1;to q2;", [[4, 7]]]
-
-
 async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> None:
     """Cells are replayed, and the tree is served from the journal."""
     codes = {
@@ -419,28 +386,6 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
     assert result.answer == "to q1;to q2;"
     assert asked == ["q1", "q2"]
     assert [request.task for request in model.requests if request.role == "root"].count("inner") == 3
-
-
-async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
-    """The root sees the same failure, and nothing is requested for it."""
-    codes = {
-        "How many?": ["a = sub_rlm(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
-        "inner": ["x = str(sub_query('q1', (0, 3)))"],
-    }
-    concurrency = _concurrency(block, **codes)
-
-    def root(request):
-        if request.task == "inner" and request.round == 2:
-            raise ModelUnavailable("nobody there")
-        return (
-            leaver.stop(request) if request.task != "inner" and request.round == 2 else concurrency(request)
-        )
-
-    run_id = await leaver.leave(ScriptedModel.of(root=root, child="one"))
-    second = ScriptedModel.of(root=concurrency, child="one")
-    result = await leaver.resume(second, run_id)
-    assert result.answer == [[0], "the sub-RLM ended without an answer (model): nobody there"]
-    assert [request.task for request in second.requests] == ["How many?"]
 
 
 async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rlm.models import ModelOptions, ModelWindow, TokenUsage, price, resolve
 from rlm.models.catalog.info import ModelInfo, Prices, info_for
 from rlm.models.http.model import learn
-from rlm.runs.load_warnings import window_warnings
+from rlm.runs.notes import window_warnings
 
 VLLM = {
     "object": "list",

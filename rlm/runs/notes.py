@@ -1,21 +1,33 @@
-"""Writes the warnings of a run about its input, its models and its journal, one line each."""
+"""The notes of a result: warnings about its input, models, kernels and journal, one line each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rlm.documents import Loaded, Problem
+from rlm.events import Warned
 from rlm.models import Model
 from rlm.models.catalog.info import reported_info
 from rlm.models.catalog.names import parse_name
-from rlm.results import GUESSED_WINDOW
+from rlm.results import GUESSED_WINDOW, Note
+from rlm.sandbox.text.body import Body
 
-__all__ = ["describe", "pruned_warning", "warnings_of", "window_warnings"]
+__all__ = [
+    "Notes",
+    "check_source",
+    "describe",
+    "isolation_warning",
+    "pruned_warning",
+    "warnings_of",
+    "window_warnings",
+]
 
 _MAX_NAMED = 3
 _MANY_REPLACED = 0.001
 """The share of characters that were replaced from which words may be lost."""
 _SMALL_WINDOW = 16_000
+_MAX_FROM_SUB_RLMS = 5
+"""How many warnings of sub-RLMs are kept. A thousand sub-RLMs may give a thousand different warnings."""
 
 
 def warnings_of(loaded: Loaded) -> list[str]:
@@ -95,3 +107,48 @@ def pruned_warning(removed: Sequence[str], max_mb: int) -> str:
     """Return the warning that the oldest runs were removed to make room."""
     runs = "the oldest run" if len(removed) == 1 else f"the {len(removed):,} oldest runs"
     return f"the journal exceeded {max_mb:,} MB (the setting store_mb): removed {runs}"
+
+
+def isolation_warning(level: int, missing: str) -> str:
+    """Say that the code of a run was isolated less than it could be. `missing` are the layers that the
+    machine refuses, "" if there are none."""
+    isolated = "not isolated" if level == 0 else "only partly isolated"
+    reason = f": this machine refuses {missing}" if missing else ""
+    return f"the code of this run was {isolated} (level {level}){reason}"
+
+
+class Notes:
+    """Keeps each note of a run once: of what it did without, the first of each kind, and of what sub-RLMs
+    warned of, only the first few."""
+
+    def __init__(self, warnings: Sequence[str] = ()) -> None:
+        self.kept = [Note(warning) for warning in warnings]
+        self._from_sub_rlms = 0
+
+    @property
+    def dropped(self) -> int:
+        """Return how many warnings of sub-RLMs were not kept."""
+        return max(0, self._from_sub_rlms - _MAX_FROM_SUB_RLMS)
+
+    def add(self, warned: Warned) -> bool:
+        """Add a note. Return False if it was already added, or if sub-RLMs gave too many."""
+        is_warning = warned.kind == "warning"
+        if any(note.text == warned.message if is_warning else note.kind == warned.kind for note in self.kept):
+            return False
+        if warned.depth and is_warning:
+            self._from_sub_rlms += 1
+            if self.dropped:
+                return False
+        self.kept.append(Note(warned.message, warned.kind))
+        return True
+
+
+def check_source(body: Body) -> list[str]:
+    """Return a warning if the file that `body` is in was written, moved or removed, and still holds the text
+    that the run read. Raises SourceChanged if it does not."""
+    if body.watched is None:
+        return []
+    body.watched.check()
+    if not body.watched.has_grown_or_moved:
+        return []
+    return ["the input file was written, moved or removed during the run: the answer is from its text before"]
