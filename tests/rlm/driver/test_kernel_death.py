@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from driver_processes import children_of, kernel_watchers
@@ -73,24 +72,6 @@ async def test_children_of_replayed_cells_are_served_from_the_journal(run, block
     assert len([request for request in model.requests if request.role == "child"]) == 2
 
 
-async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> None:
-    """Errors are journalled. The next block asks anew and gets its answer."""
-    from rlm.errors import ModelUnavailable
-
-    answers = iter([ModelUnavailable("no answer"), "fine"])
-    model = ScriptedModel.of(
-        root=[
-            block("first = sub_query_batch('q', [(0, 3)])"),
-            block("second = sub_query_batch('q', [(0, 3)])"),
-            block(DIE),
-            block("finalize([first[0].error, str(second[0])])"),
-        ],
-        child=lambda request: next(answers),
-    )
-    result = await run(model)
-    assert result.answer == ["no answer", "fine"]
-
-
 async def test_a_replayed_cell_gets_the_same_facts_of_the_run(run, block) -> None:
     """Progress and refusals are keyed by cell and order."""
     code = (
@@ -111,17 +92,6 @@ async def test_a_replayed_cell_gets_the_same_facts_of_the_run(run, block) -> Non
     result = await run(model)
     assert " ".join(map(str, result.answer)) == printed(model, 1)
     assert "nothing of the input was read" in result.answer[2]
-    assert "its output changed" not in feedback(model)
-
-
-async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
-    """At most a thousand answers of a cell are journalled, and a repeated cell repeats the last of them."""
-    code = "for n in range(1_500): last = evaluate_progress()['limits']['seconds']['used']"
-    model = ScriptedModel.of(root=[block(code), block(DIE), block("peek(0, 1)\nfinalize(1)")])
-    result = await run(model)
-    async with Journal.open(run.store) as journal:
-        (cell, *_) = [one.data for one in await journal.events(result.run_id) if one.kind == "cell"]
-    assert len(cell["answers"]) == 1_001
     assert "its output changed" not in feedback(model)
 
 

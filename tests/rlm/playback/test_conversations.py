@@ -99,7 +99,7 @@ async def test_a_sub_rlm_has_its_own_conversation(run, block) -> None:
 
 
 async def test_a_child_is_read_with_the_text_that_the_journal_holds_as_a_span(run, block) -> None:
-    """Its event has the span. The sub-RLM's own children have their text."""
+    """Its event has the span."""
     model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 2_000))))")], child=["yes"])
     result = await run(model, BODY)
     async with Journal.open(run.store) as journal:
