@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult, Strategy
@@ -39,8 +39,15 @@ __all__ = [
 ]
 
 
+class Event:
+    """Something that a run did. Every kind is a dataclass."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
-class Loading:
+class Loading(Event):
     """The sources are being read: `done` bytes so far, with the current document, reported once a second. Or
     the ranked index of the input is being built: `done` of `indexed` characters."""
 
@@ -50,7 +57,7 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextLoaded:
+class ContextLoaded(Event):
     """The sources were joined into one body. `skipped` of them are not in it."""
 
     chars: int
@@ -60,14 +67,14 @@ class ContextLoaded:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(Event):
     run_id: str
     strategy: Strategy
     model: str
 
 
 @dataclass(frozen=True, slots=True)
-class PartRun:
+class PartRun(Event):
     """A part of a job began or ended: a question of a research, a method of a comparison. `done` of `of`
     have ended. A `known` part has its result in the journal, and nothing is asked. A `finished` one has an
     answer."""
@@ -80,7 +87,7 @@ class PartRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Event):
     """A run resumes, with so many rounds and children's replies from its journal. Or the blocks of so many
     earlier `questions` run again in a new kernel, which restores their variables."""
 
@@ -91,7 +98,7 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelOpened:
+class KernelOpened(Event):
     """A kernel is ready. `level` is its isolation; `missing` says which stronger layers failed, and why."""
 
     level: int
@@ -99,7 +106,7 @@ class KernelOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundStarted:
+class RoundStarted(Event):
     """The root is being asked. `final` is its last round."""
 
     round: int
@@ -108,7 +115,7 @@ class RoundStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAnswered:
+class ModelAnswered(Event):
     """One reply of a model, after `seconds`. `round` is 0 for all but the root; `cost_usd` is None where the
     price is not known. `output_tokens` includes `reasoning_tokens`."""
 
@@ -125,7 +132,7 @@ class ModelAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundsFolded:
+class RoundsFolded(Event):
     """Rounds 1 to `last` were folded into notes: the root's messages took `before` tokens and take `after`.
     `fault` says why the summary model's notes were not used, "" when they were or none was asked."""
 
@@ -136,7 +143,7 @@ class RoundsFolded:
 
 
 @dataclass(frozen=True, slots=True)
-class Violated:
+class Violated(Event):
     """A reply broke the contract; nothing of it was run. `kind` is a ViolationKind."""
 
     round: int
@@ -165,7 +172,7 @@ def describe_violation(kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CellRun:
+class CellRun(Event):
     """A block began, or ended with another `status` than `running`. `output` is what it printed, else its
     value or its error, cut to 4,000 characters."""
 
@@ -177,7 +184,7 @@ class CellRun:
 
 
 @dataclass(frozen=True, slots=True)
-class ChildrenStarted:
+class ChildrenStarted(Event):
     """A batch of that many children was asked for, and will cost about so much (None: no price is known)."""
 
     count: int
@@ -185,7 +192,7 @@ class ChildrenStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ChildEnded:
+class ChildEnded(Event):
     """One more child is done; the totals are of the whole run."""
 
     ok: bool
@@ -199,7 +206,7 @@ class ChildEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class SubRLMStarted:
+class SubRLMStarted(Event):
     """A sub-RLM at `depth` (the root is 0) began. Its rounds are not reported, its children are."""
 
     depth: int
@@ -207,7 +214,7 @@ class SubRLMStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolEnded:
+class ToolEnded(Event):
     """A function of the host ran for a cell."""
 
     name: str
@@ -216,7 +223,7 @@ class ToolEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyStreaming:
+class ReplyStreaming(Event):
     """A reply that has not ended brought about so many tokens since the last such event. At most one event a
     second and reply."""
 
@@ -224,7 +231,7 @@ class ReplyStreaming:
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Event):
     """The answer, or the reply to call `call` in `role`, grows by `text` while a model writes it. Any reply
     but the answer is a root's code, a child's notes, a part of a job. `restarted`: what came before is void,
     and the text begins again with `text`, or is withdrawn.
@@ -242,7 +249,7 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchesWaiting:
+class BatchesWaiting(Event):
     """Calls of `model` wait in its provider's batches: `done` of `total` are answered. The oldest batch was
     sent `seconds` ago. `batches` are the provider's ids; none, once all have ended."""
 
@@ -254,7 +261,7 @@ class BatchesWaiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying:
+class Retrying(Event):
     """A provider is asked again after `wait` seconds."""
 
     attempt: int
@@ -263,7 +270,7 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Event):
     """The run has a new note. `depth` counts the sub-RLMs between the run and the one that warned: 0 is the
     run itself. `kind` is that of the note."""
 
@@ -273,42 +280,18 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Event):
     stop_reason: str
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(Event):
     """The last event of `RLM.stream`, with the result. Observers do not get it."""
 
     result: RunResult
 
 
-Event = (
-    Loading
-    | ContextLoaded
-    | RunStarted
-    | Resumed
-    | PartRun
-    | KernelOpened
-    | RoundStarted
-    | ModelAnswered
-    | RoundsFolded
-    | Violated
-    | CellRun
-    | ChildrenStarted
-    | ChildEnded
-    | SubRLMStarted
-    | ToolEnded
-    | TextDelta
-    | ReplyStreaming
-    | BatchesWaiting
-    | Retrying
-    | Warned
-    | RunEnded
-    | RunFinished
-)
 Observer = Callable[[Event], None]
 """Called from the event loop. It must not block, and what it raises reaches the caller of the run."""
 TextObserver = Callable[[TextDelta], None]
