@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
@@ -14,6 +15,9 @@ from rlm.sandbox.types import Span
 __all__ = ["Above", "CoverageLedger"]
 
 _GAPS_SHOWN = 20
+_MAX_SAID = 4_000_000
+"""Characters of replies about pages that are kept."""
+_WORD = re.compile(r"\w+")
 
 
 class Above(Protocol):
@@ -54,6 +58,9 @@ class CoverageLedger:
         self._done_chunks: set[Span] = set()
         self._more_chunks = 0
         self._pages: set[Span] = set()
+        # The words of the children that saw these pages.
+        self._said: dict[tuple[str, Span], None] = {}
+        self._said_chars = 0
 
     @property
     def answered_chars(self) -> int:
@@ -70,11 +77,19 @@ class CoverageLedger:
         seen = [page for page in self._pages if page.start < span.end and span.start < page.end]
         return bool(seen) and min(seen).start <= span.start and max(page.end for page in seen) >= span.end
 
-    def note(self, what: Noted, spans: Iterable[Span]) -> None:
-        """Note spans in the sets of `what`, here and above."""
+    def read_on(self, quote: str) -> Span | None:
+        """Return the span of the pages on which a child read these words, or None. No text proves it."""
+        wanted = _words(quote)
+        found = (span for words, span in self._said if wanted in words)
+        return next(found, None) if wanted.strip() else None
+
+    def note(self, what: Noted, spans: Iterable[Span], said: str = "") -> None:
+        """Note spans in the sets of `what`, here and above. `said` is the reply of a child that saw them as
+        pages."""
         inside = sorted(self._clamped(spans))
         if what == "looked":
             self._pages.update(inside[: max(0, MAX_SPANS - len(self._pages))])
+            self._keep(said, inside)
         for one in self._sets[what]:
             one.update(inside)
         if self._above is not None and inside:
@@ -85,6 +100,8 @@ class CoverageLedger:
         self.note_chunks(recording.chunks)
         for what, spans in recording.seen.items():
             self.note(what, spans)
+        for pages, said in recording.pages:
+            self._keep(said, pages)
 
     def note_chunks(self, spans: Iterable[Span]) -> None:
         """Note the chunks of a batch over `chunk()`. Each is counted once, and is processed when all of it
@@ -119,8 +136,19 @@ class CoverageLedger:
             pages_looked=len(self._pages),
         )
 
+    def _keep(self, said: str, pages: Sequence[Span]) -> None:
+        words = _words(said)
+        self._said_chars += len(words)
+        if pages and self._said_chars <= _MAX_SAID:
+            whole = Span(min(page.start for page in pages), max(page.end for page in pages))
+            self._said[words, whole] = None
+
     def _clamped(self, spans: Iterable[Span]) -> Iterator[Span]:
         for start, end in spans:
             inside = Span(max(start, 0), min(end, self.input_chars))
             if inside.start < inside.end:
                 yield inside
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text.casefold()))} "

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
-from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
 from rlm.lazy_dataclass import dataclass
 
@@ -29,7 +27,6 @@ class RunContext:
     log: RunLog
     concurrency: ConcurrencyLimits
     observe: Observer
-    sightings: Sightings = field(default_factory=Sightings)
 
 
 KERNELS_A_DEPTH = 4

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.sightings import Sightings
 from rlm.answers.answer_gate import AnswerGate
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
@@ -120,10 +119,8 @@ class Finalizer:
         task: str = "",
         gate: AnswerGate | None = None,
         sub_calls: Callable[[], int] = lambda: 0,
-        sightings: Sightings | None = None,
     ) -> None:
         self._body = body
-        self._sightings = sightings or Sightings()
         self._check_support = check_support
         self._coverage = coverage
         self._answer_type = answer_type
@@ -238,7 +235,7 @@ class Finalizer:
                 draft.text,
                 self._body,
                 was_seen=self._coverage.has_seen,
-                read_on=self._sightings.place_of,
+                read_on=self._coverage.read_on,
             )
             draft.citations = cited.citations
         told = [*_describe("unsearched", cited.unsearched), *_describe_unknown_marks(draft.text, pieces)]

@@ -100,7 +100,6 @@ class ChildCalls:
         self._budget = run_context.budget
         self._metered = run_context.metered
         self._coverage = run_context.coverage
-        self._sightings = run_context.sightings
         self._log = run_context.log
         self._observe = run_context.observe
         self._settings = settings
@@ -288,9 +287,7 @@ class ChildCalls:
         spec = child.spec
         if answer.error is None:
             self._coverage.note("answered", spec.spans)
-            pages = [page.span for page in spec.pages]
-            self._coverage.note("looked", pages)
-            self._sightings.note(pages, answer.text)
+            self._coverage.note("looked", [page.span for page in spec.pages], answer.text)
             return
         self._coverage.note("failed", spec.spans)
         self._failures += 1

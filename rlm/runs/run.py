@@ -184,7 +184,6 @@ class Run:
             # A part of a job and a sub-RLM give no answer to the caller.
             gate=config.gate if options.parent is None else None,
             sub_calls=lambda: self._child_calls.calls,
-            sightings=self.run_context.sightings,
         )
         self.handler = RunHandler(
             self._child_calls,
@@ -218,8 +217,6 @@ class Run:
             for kind, detail in recording.degradations.items():
                 self._notes.add(Warned(detail, kind=kind))
         coverage.restore(recording)
-        for pages, said in recording.pages:
-            context.sightings.note(pages, said)
         return context
 
     def _support_check(self) -> CheckAnswer | None:
