@@ -34,8 +34,6 @@ class CoverageLedger:
     """
 
     def __init__(self, input_chars: int, above: Above | None = None) -> None:
-        if input_chars < 0:
-            raise ValueError(f"input_chars is {input_chars}; a body has at least 0 characters")
         self.input_chars = input_chars
         self._above = above
         self._read = IntervalSet()

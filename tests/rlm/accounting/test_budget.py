@@ -131,13 +131,6 @@ def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
         budget.settle(again, tokens=4, cost_usd=0.5)
 
 
-def test_negative_amounts_are_a_mistake_of_the_caller() -> None:
-    budget = Budget(Limits())
-    for amounts in ({"tokens": -1, "cost_usd": 0.0}, {"tokens": 1, "cost_usd": -0.1}):
-        with pytest.raises(ValueError, match="negative"):
-            budget.reserve(**amounts)
-
-
 def test_money_does_not_drift() -> None:
     """Ten dimes are exactly a dollar."""
     budget = Budget(Limits(max_cost=1.0))
@@ -193,20 +186,6 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
     assert last.amounts == {"sub_calls": 0, "tokens": 300, "cost_usd": 400_000_000}
     budget.settle(last, tokens=250, cost_usd=0.3)
     assert budget.used()["tokens"]["used"] == 950
-
-
-def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
-    """Without room for a longer last round the former reserve stays."""
-    budget = Budget(Limits(max_total_tokens=1_000))
-    budget.hold_last_round(tokens=300, cost_usd=0.0)
-    reservation = budget.reserve(tokens=500, cost_usd=0.0)
-    budget.hold_last_round(tokens=500, cost_usd=0.0)
-    with pytest.raises(BudgetExhausted) as caught:
-        budget.hold_last_round(tokens=501, cost_usd=0.0)
-    assert caught.value.limit == "tokens"
-    budget.settle(reservation, tokens=500, cost_usd=0.0)
-    assert budget.last_round_room()[0] == 500
-    assert budget.take_last_round(tokens=500, cost_usd=0.0).amounts["tokens"] == 500
 
 
 def test_time_runs_out() -> None:
@@ -370,24 +349,6 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
         assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - hold)
         assert report["cost_usd"]["left"] == pytest.approx(report["tokens"]["left"] / 100, abs=1e-9)
         assert report["sub_calls"]["used"] == used_calls
-
-
-def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
-    """Each question of a research stays within its share, and all within the limits of the whole."""
-    whole = Budget(Limits(max_calls=10, max_total_tokens=1_000, max_cost=1.0))
-    one = whole.share(Limits(max_calls=4, max_total_tokens=600, max_cost=0.5))
-    other = whole.share(Limits(max_calls=4, max_total_tokens=600, max_cost=0.5))
-    reservation = one.reserve(tokens=500, cost_usd=0.4)
-    assert whole.remaining()["tokens"] == 500
-    assert refusal_of(one, tokens=200) == "tokens"
-    assert refusal_of(other, tokens=550) == "tokens"
-    one.settle(reservation, tokens=100, cost_usd=0.1)
-    assert (whole.used()["tokens"]["used"], one.used()["tokens"]["used"]) == (100, 100)
-    assert other.used()["tokens"]["used"] == 0
-    assert whole.used()["sub_calls"]["used"] == 1
-    other.release(other.reserve(tokens=600, cost_usd=None))
-    assert not whole.cost_known
-    assert whole.remaining()["tokens"] == 900
 
 
 def test_a_shares_time_ends_with_that_of_the_whole() -> None:

@@ -5,33 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.accounting.budget import Budget
 from rlm.errors import BudgetExhausted
 from rlm.settings import Limits
-
-
-async def test_a_call_waits_for_reservations_and_not_for_spending() -> None:
-    budget = Budget(Limits(max_total_tokens=1_000))
-    first = budget.reserve(tokens=800, cost_usd=0.0)
-    second = asyncio.ensure_future(budget.reserve_when_settled(tokens=800, cost_usd=0.0))
-    await asyncio.sleep(0.01)
-    assert not second.done()
-    budget.settle(first, tokens=100, cost_usd=0.0)
-    budget.settle(await asyncio.wait_for(second, 1), tokens=100, cost_usd=0.0)
-    with pytest.raises(BudgetExhausted):
-        await asyncio.wait_for(budget.reserve_when_settled(tokens=801, cost_usd=0.0), 1)
-
-
-async def test_a_call_that_can_never_fit_does_not_wait() -> None:
-    budget = Budget(Limits(max_total_tokens=1_000))
-    budget.reserve(tokens=10, cost_usd=0.0)
-    budget.hold_last_round(tokens=300, cost_usd=0.0)
-    with pytest.raises(BudgetExhausted):
-        await asyncio.wait_for(budget.reserve_when_settled(tokens=701, cost_usd=0.0), 1)
 
 
 async def test_a_sub_rlm_waits_to_hold_its_last_round() -> None:

@@ -68,33 +68,3 @@ async def test_negative_offsets_mean_what_they_mean_in_peek(run, block) -> None:
     (citation,) = result.citations
     assert result.answer == citation.quote == "The lease ends in 2031."
     assert (citation.start, citation.end) == (len(TEXT) - 24, len(TEXT) - 1)
-
-
-async def test_a_child_that_answers_with_no_number_of_json_costs_no_kernel(run, block) -> None:
-    """`NaN` and 1e999 are not JSON: the child is asked again, and then fails."""
-    cell = "r = sub_query_batch('q', [(0, 5)], schema={'a': 'float'})\nprint(r.failed, r[0].error)"
-    model = ScriptedModel.of(
-        root=[block(cell), block("finalize('done')")], child=['{"a": NaN}', '{"a": 1e999}'] * 2
-    )
-    result = await run(model, "some words here")
-    assert result.answer == "done"
-    assert "JSON cannot hold" in model.requests[-1].messages[-1].content
-
-
-async def test_a_regular_expression_of_a_cell_ends_with_any_reply(run, block) -> None:
-    """Wherever a schema hides it. One that may have no end is refused before a child is paid for."""
-    hidden = {"dependentSchemas": {"const": {"patternProperties": {"^(a|a)+$": {"type": "null"}}}}}
-    cell = (
-        f"print(sub_query('q', (0, 5), schema={hidden!r}).value)\n"
-        "try:\n    sub_query('q', (0, 5), schema={'type': 'string', 'pattern': '(?=a)'})\n"
-        "except ValueError as error:\n    print(error)"
-    )
-    name = "a" * 60 + "b"
-    model = ScriptedModel.of(
-        root=[block(cell), block("finalize('done')")], child=json.dumps({"const": {name: 1}})
-    )
-    result = await run(model, "some words here")
-    assert (result.answer, result.sub_calls) == ("done", 1)
-    told = model.requests[-1].messages[-1].content
-    assert name in told
-    assert "is not a regular expression of RE2" in told

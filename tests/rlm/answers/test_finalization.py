@@ -49,14 +49,6 @@ async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(fi
     assert [citation.marker for citation in finalizer.answer.citations] == ["[¹]"]
 
 
-async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Finalizer) -> None:
-    """The forms are [1], [¹] and lists of them."""
-    final = Finalization("It ends [1], for 900 [¹, ²].", None, (Span(0, 23), "The rent is 900 a month."))
-    assert (await finalizer.judge(final, FIRST)).verdict.accepted
-    assert finalizer.answer is not None
-    assert finalizer.answer.warnings == ()
-
-
 async def test_evidence_that_does_not_stand_is_refused_once_and_then_marked(finalizer: Finalizer) -> None:
     final = Finalization("It ends in 2032.", None, ("The lease ends in 2032.",))
     first = await finalizer.judge(final, FIRST)
@@ -158,22 +150,6 @@ async def test_concurrent_calls_are_judged_one_after_another(
     assert most == 1
     assert finalizer.answer is not None
     assert finalizer.answer.value == "answer 0"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "fn main() {\n    let a = values[0] + arr[3];\n    let b = vec![0; 4];\n    f([4]); // in [1]\n}",
-        "It ends in [2031] [1], on a Mac (M3).",
-        "The list is [0], and it ends in 2031 [1].",
-    ],
-)
-async def test_an_index_a_year_and_a_list_in_code_are_no_marks(finalizer: Finalizer, answer: str) -> None:
-    """A file's content was refused for "[0], [3], [4]", and a round was lost."""
-    assert (await finalizer.judge(Finalization(answer, None, (Span(0, 23),)), FIRST)).verdict.accepted
-    assert finalizer.answer is not None
-    assert finalizer.answer.value == answer
-    assert finalizer.answer.warnings == ()
 
 
 async def test_a_gate_that_an_answer_did_not_pass_says_so(finalizer: Finalizer) -> None:

@@ -140,6 +140,10 @@ UNION = {
 LISTS = {"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]}
 HOSTILE: dict[str, tuple[dict[str, Any], Any]] = {
     "backtracking": ({"pattern": "^(a|a)+$"}, "a" * 60 + "b"),
+    "backtracking, hidden": (
+        {"dependentSchemas": {"const": {"patternProperties": {"^(a|a)+$": {"type": "null"}}}}},
+        {"const": 1, "a" * 60 + "b": 1},
+    ),
     "a large program": ({"pattern": "(a?){500}a{500}b"}, "a" * 999_000),
     "many patterns": (
         {"patternProperties": {f"a{n}": {} for n in range(800)}},
@@ -189,12 +193,6 @@ async def test_long_checks_hold_up_no_short_one(monkeypatch: pytest.MonkeyPatch)
     await asyncio.gather(*checks, return_exceptions=True)
 
 
-async def test_a_check_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_type, "SECONDS", 0.2)
-    with pytest.raises(SchemaError, match=r"could not be checked .* in 0\.2 s\. Give a smaller value"):
-        await AnswerType(UNION).check(nest(1, 60, kind="c"))
-
-
 async def test_a_large_value_is_checked_to_its_end() -> None:
     schema = AnswerType({"type": "array", "items": {"properties": {"n": {"type": "integer"}}}})
     good = [{"n": number} for number in range(20_000)]
@@ -210,13 +208,6 @@ async def test_a_value_is_bounded_before_it_is_checked() -> None:
             await schema.check(value)
     with pytest.raises(SchemaError, match="deeper than 100 levels"):
         await schema.check(nest(1, 200))
-
-
-async def test_a_reply_is_read_and_checked() -> None:
-    schema = AnswerType({"name": "str", "age": "int"})
-    assert await schema.read('{"name": "x", "age": 3}') == {"name": "x", "age": 3}
-    with pytest.raises(SchemaError, match="'age' is a required property"):
-        await schema.read('{"name": "x"}')
 
 
 @pytest.mark.parametrize(
