@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 
-from rlm.answers.quote_places import QuotePlace, Wanted, find_places
+from rlm.answers.quote_places import QuotePlace, Status, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.documents.formats.cell_places import cell_place
 from rlm.lazy_dataclass import dataclass
@@ -39,16 +39,18 @@ _QUOTED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """The citations of an answer, and the quotes that are unverified for another reason than being absent.
-
-    `weak` quotes prove nothing: they are too short, or a word that stands everywhere. `unsearched` ones were
-    not looked up in time.
-    """
+    """The citations of an answer. `faults` say of some, by their place, why their quote was not found."""
 
     citations: tuple[Citation, ...]
-    weak: tuple[str, ...] = ()
-    too_long: tuple[str, ...] = ()
-    unsearched: tuple[str, ...] = ()
+    faults: Mapping[int, Status] = field(default_factory=dict)
+
+    def unverified(self, fault: Status = "missing") -> list[str]:
+        """Return what is unverified for this reason, as text. What a child saw on a page is not."""
+        return [
+            one.quote or f"({one.start}, {one.end})"
+            for place, one in enumerate(self.citations)
+            if not (one.verified or one.seen) and self.faults.get(place, "missing") == fault
+        ]
 
 
 def quotes_in(answer: str) -> list[str]:
@@ -70,7 +72,11 @@ def quotes_in(answer: str) -> list[str]:
 
 def cite_spans(spans: Sequence[Span], body: Body) -> tuple[Citation, ...]:
     """Cite each span in order, equal ones too. A span outside the body is unverified."""
-    return tuple(_citation(number, body, _text_at(span, body), span) for number, span in enumerate(spans, 1))
+    return _numbered(_citation(body, _text_at(span, body), span) for span in spans)
+
+
+def _numbered(citations: Iterable[Citation]) -> tuple[Citation, ...]:
+    return tuple(replace(one, marker=marker(number)) for number, one in enumerate(citations, 1))
 
 
 async def cite(
@@ -96,44 +102,36 @@ async def cite(
     spans = [piece for piece in pieces if isinstance(piece, Span)]
     places = await _look_up([piece for piece in pieces if isinstance(piece, str)], body, spans)
     citations: list[Citation] = []
+    faults: dict[int, Status] = {}
 
-    def add(quote: str, place: Span | None) -> None:
-        number = len(citations) + 1
+    def add_quote(quote: str, found: QuotePlace) -> None:
+        page = None if found.span is not None else read_on(quote)
+        if found.span is None:
+            faults[len(citations)] = found.status
+        citations.append(add_place(quote, found.span) if page is None else _seen(body, page, True, quote))
+
+    def add_place(quote: str, place: Span | None) -> Citation:
         if place is not None and _has_no_text(quote, place, body):
-            citations.append(_seen_citation(number, body, place, is_seen=was_seen(place)))
-        elif place is None and (page := read_on(quote)) is not None:
-            citations.append(_seen_citation(number, body, page, quote, is_seen=True))
-        else:
-            citations.append(_citation(number, body, quote, place))
+            return _seen(body, place, was_seen(place))
+        return _citation(body, quote, place)
 
     for piece in pieces:
         if isinstance(piece, str):
-            add(piece, places[piece].span)
+            add_quote(piece, places[piece])
         elif isinstance(piece, SeenPages):
-            is_seen = was_seen(piece.span)
-            citations.append(_seen_citation(len(citations) + 1, body, piece.span, is_seen=is_seen))
+            citations.append(_seen(body, piece.span, was_seen(piece.span)))
         elif isinstance(piece, ComputedFrom):
-            add(_text_at(piece.rows[0], body), piece.rows[0])
-            citations[-1] = _computed(citations[-1], piece, body)
+            first = add_place(_text_at(piece.rows[0], body), piece.rows[0])
+            citations.append(_computed(first, piece, body))
         else:
-            add(_text_at(piece, body), piece)
+            citations.append(add_place(_text_at(piece, body), piece))
     verified = [Span(one.start or 0, one.end or 0) for one in citations if one.verified]
     answer_quotes = list(dict.fromkeys(quote.rstrip(_SENTENCE_END) for quote in quotes_in(answer)))
-    answer_places = await _look_up_passages(answer_quotes, body, verified)
-    for quote, found in answer_places.items():
+    for quote, found in (await _look_up_passages(answer_quotes, body, verified)).items():
         span = found.span
         if span is None or not any(one.start <= span.start and span.end <= one.end for one in verified):
-            add(quote, span)
-
-    def with_status(status: str) -> tuple[str, ...]:
-        return tuple(quote for quote, found in (places | answer_places).items() if found.status == status)
-
-    return Cited(
-        tuple(citations),
-        weak=with_status("common"),
-        too_long=with_status("too_long"),
-        unsearched=with_status("unsearched"),
-    )
+            add_quote(quote, found)
+    return Cited(_numbered(citations), faults)
 
 
 async def _look_up(quotes: Sequence[str], body: Body, near: Sequence[Span]) -> dict[str, QuotePlace]:
@@ -187,52 +185,45 @@ def _has_no_text(quote: str, span: Span, body: Body) -> bool:
     return not quote.strip() or document.kind == PICTURE_KIND
 
 
-def _seen_citation(number: int, body: Body, place: Span, quote: str = "", *, is_seen: bool) -> Citation:
+def _seen(body: Body, place: Span, is_seen: bool, quote: str = "") -> Citation:
     """Cite pages by what was seen on them: no text verifies it. If no child saw them, nothing does."""
     location = body.place(place.start)
-    return Citation(
-        marker=marker(number),
-        quote=quote[:_MAX_SHOWN_CHARS],
-        start=place.start,
-        end=place.end,
-        document=None if location is None else location.document,
-        page=None if location is None else location.page,
-        line=None,
-        verified=False,
-        seen=is_seen,
-    )
+    name, page = (None, None) if location is None else (location.document, location.page)
+    quote = quote[:_MAX_SHOWN_CHARS]
+    return Citation("", quote, place.start, place.end, name, page, None, verified=False, seen=is_seen)
 
 
-def _citation(number: int, body: Body, quote: str, place: Span | None) -> Citation:
-    verified = place is not None and _is_inside(place, body)
-    location = body.place(place.start) if place is not None and verified else None
-    document = body.document_at(place.start) if place is not None and location is not None else None
+def _citation(body: Body, quote: str, place: Span | None) -> Citation:
+    start, end = (None, None) if place is None else place
+    unverified = Citation("", quote[:_MAX_SHOWN_CHARS], start, end, None, None, None, verified=False)
+    if place is None or not _is_inside(place, body):
+        return unverified
+    location, document = body.place(place.start), body.document_at(place.start)
+    if location is None or document is None:
+        return replace(unverified, verified=True)
     last_page = None
-    if place is not None and document is not None and document.pages:
+    if document.pages:
         last_page = body.marks.page(min(place.end, document.end) - 1, document.start)
-    return Citation(
-        marker=marker(number),
-        quote=quote[:_MAX_SHOWN_CHARS],
-        start=None if place is None else place.start,
-        end=None if place is None else place.end,
-        document=None if location is None else location.document,
-        page=None if location is None else location.page,
-        line=None if location is None or document is None else location.line - body.line_of(document.start),
-        verified=verified,
-        message=None if location is None else location.message,
-        author=(location.author or location.role or None) if location is not None else None,
-        time=(location.time or None) if location is not None else None,
-        heading_path=() if location is None else location.heading_path,
-        cell_place=None if place is None or document is None else cell_place(body, document, place),
-        part=(part_at(body, place.start) or None) if location is not None and place is not None else None,
-        last_page=None if location is None or last_page == location.page else last_page,
+    return replace(
+        unverified,
+        verified=True,
+        document=location.document,
+        page=location.page,
+        line=location.line - body.line_of(document.start),
+        message=location.message,
+        author=location.author or location.role or None,
+        time=location.time or None,
+        heading_path=location.heading_path,
+        cell_place=cell_place(body, document, place),
+        part=part_at(body, place.start) or None,
+        last_page=None if last_page == location.page else last_page,
     )
 
 
 def _computed(citation: Citation, piece: ComputedFrom, body: Body) -> Citation:
     """Return the citation of the first row with the places of all: `orders.csv:3, 7 and 12 more rows`. It is
     unverified if one of the rows is outside the body."""
-    others = [_citation(0, body, _text_at(row, body), row) for row in piece.rows[1:]]
+    others = [_citation(body, _text_at(row, body), row) for row in piece.rows[1:]]
     if not citation.verified or not all(one.verified for one in others):
         return replace(citation, verified=False)
     told = dict.fromkeys(

@@ -16,6 +16,7 @@ from rlm.answers.answer_gate import AnswerGate
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
 from rlm.answers.json_values import SchemaError, size_of
+from rlm.answers.quote_places import Status
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
 from rlm.lazy_dataclass import dataclass
@@ -238,9 +239,10 @@ class Finalizer:
                 read_on=self._coverage.read_on,
             )
             draft.citations = cited.citations
-        told = [*_describe("unsearched", cited.unsearched), *_describe_unknown_marks(draft.text, pieces)]
+        told = [*_describe("unsearched", cited), *_describe_unknown_marks(draft.text, pieces)]
         draft.warnings += tuple(told)
-        return [*_describe_unverified(cited), *told]
+        faults: Sequence[Status] = ("common", "too_long", "missing")
+        return [*(line for fault in faults for line in _describe(fault, cited)), *told]
 
     async def _check_claims(self, draft: _Draft) -> Sequence[str]:
         if self._check_support is None:
@@ -277,42 +279,19 @@ def _doubts(support: Support | None, value: Any) -> list[str]:
     another type cites is not known item by item: it is told, and not doubted."""
     if support is None or not support.unsupported or not isinstance(value, str):
         return []
-    return [_describe_unsupported(support)]
-
-
-def _describe_unsupported(support: Support) -> str:
     claims = [one for one in support.claims if one.status == "unsupported"]
     shown = "; ".join(f"{one.text[:_MAX_CLAIM]!r} ({one.reason})" for one in claims[:_MAX_SHOWN])
     more = f"; and {len(claims) - _MAX_SHOWN} more" if len(claims) > _MAX_SHOWN else ""
     words = table("feedback.toml")["finalize"]["unsupported"]
-    return str(words.format(count=len(claims), claims=len(support.claims), shown=shown + more))
+    return [words.format(count=len(claims), claims=len(support.claims), shown=shown + more)]
 
 
-def _describe_unverified(cited: Cited) -> list[str]:
-    """Describe the pieces of evidence that prove nothing, and those that are not in the body."""
-    otherwise = {*cited.weak, *cited.too_long, *cited.unsearched}
-    missing = [
-        citation.quote or f"({citation.start}, {citation.end})"
-        for citation in cited.citations
-        if not citation.verified
-        and not citation.seen
-        # A span outside of the body has no quote.
-        and not (citation.quote and any(quote.startswith(citation.quote) for quote in otherwise))
-    ]
-    notes = [*_describe("weak", cited.weak), *_describe("too_long", cited.too_long)]
-    if missing:
-        words = table("feedback.toml")["finalize"]["unverified"]
-        notes.append(words.format(count=len(missing), pieces=len(cited.citations), shown=_show(missing)))
-    return notes
-
-
-def _describe(kind: str, quotes: Sequence[str]) -> list[str]:
-    words = table("feedback.toml")["finalize"][kind]
-    return [words.format(count=len(quotes), shown=_show(quotes))] if quotes else []
-
-
-def _show(quotes: Sequence[str]) -> str:
-    return "; ".join(f"{quote[:80]!r}" for quote in quotes[:_MAX_SHOWN])
+def _describe(fault: Status, cited: Cited) -> list[str]:
+    """Describe the pieces of evidence that are unverified for one reason, in one line if there are any."""
+    quotes = cited.unverified(fault)
+    shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_MAX_SHOWN])
+    words = table("feedback.toml")["finalize"][fault]
+    return [words.format(count=len(quotes), pieces=len(cited.citations), shown=shown)] if quotes else []
 
 
 def _describe_unknown_marks(text: str, pieces: int) -> list[str]:

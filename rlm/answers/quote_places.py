@@ -13,7 +13,7 @@ from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.quotes import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.types import Span
 
-__all__ = ["QuotePlace", "Wanted", "find_places"]
+__all__ = ["QuotePlace", "Status", "Wanted", "find_places"]
 
 SEARCH_SECONDS = 3.0
 """Seconds of computing of a search."""
