@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, astuple, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -348,14 +348,8 @@ class TokenUsage:
         return self != TokenUsage()
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
-        )
+        both = zip(astuple(self), astuple(other), strict=True)
+        return TokenUsage(*(one + more for one, more in both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,16 +523,50 @@ class RunResult:
 
     def markdown(self) -> str:
         """The answer, a list of its sources below a rule, and a line about what was read. Nothing in it is a
-        link, an image or HTML."""
-        return _markdown(self)
+        link, an image or HTML: URLs are shown as code, and names and quotes are escaped."""
+        if self.answer is None:
+            parts = [f"*No answer ({self.stop_reason}).*"]
+        elif isinstance(self.answer, str):
+            parts = [markdown_answer(self.marked_text)]
+        else:
+            parts = [markdown_answer(f"```json\n{self.text}\n```")]
+        sources = self.listed
+        if sources is not None:
+            parts += [
+                "---",
+                "**Sources**",
+                "\n".join(f"- {_markdown_source(one)}" for one in sources) or "none",
+            ]
+        return "\n\n".join([*parts, f"*{markdown_line(_account(self))}*"]) + "\n"
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """How IPython shows it in a terminal: the answer as text."""
         printer.text(repr(self) if self.answer is None else terminal_text(self.text))
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the answer, its sources, what was read and spent. All of it is escaped."""
-        return _html(self)
+        """How a notebook shows it: the answer, its sources, what was read and spent. All of it is escaped.
+        Colours are the viewer's own, so that dark themes stay dark."""
+        if self.answer is None:
+            cause = f": {self.cause}" if self.cause else ""
+            parts = [f"<p><em>{html_text(f'No answer ({self.stop_reason}){cause}')}</em></p>"]
+        else:
+            parts = [f"<p style='white-space: pre-wrap'>{html_answer(self.marked_text)}</p>"]
+        sources = self.listed
+        if sources is not None:
+            rows = "".join(map(_html_source, sources)) or "<li>none</li>"
+            parts.append(f"<hr><strong>Sources</strong><ul>{rows}</ul>")
+        notes = [f"<li>{html_text(note)}</li>" for note in self.warnings if note != self.cause]
+        if notes:
+            parts.append(f"<ul style='opacity: .8'>{''.join(notes[:_NOTES_SHOWN])}</ul>")
+        if more := notes[_NOTES_SHOWN:]:
+            parts.append(
+                f"<details><summary>Further notes: {len(more)}</summary><ul>{''.join(more)}</ul></details>"
+            )
+        cost = self.cost_usd
+        spent = "cost unknown" if cost is None else f"${cost:.4f}" if cost else "$0"
+        account = f"{self.coverage.shown}; {spent}; {_account(self)}"
+        parts.append(f"<p style='opacity: .7'><small>{html_text(account)}</small></p>")
+        return f"<div style='max-width: 60em'>{''.join(parts)}</div>"
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunResult:
@@ -566,23 +594,6 @@ class RunResult:
         )
 
 
-def _markdown(result: RunResult) -> str:
-    """Return the answer, its sources below a rule, and a line about what was read.
-
-    URLs of the answer are shown as code. Names and quotes are escaped: a document can't put a heading there.
-    """
-    if result.answer is None:
-        parts = [f"*No answer ({result.stop_reason}).*"]
-    elif isinstance(result.answer, str):
-        parts = [markdown_answer(result.marked_text)]
-    else:
-        parts = [markdown_answer(f"```json\n{result.text}\n```")]
-    sources = result.listed
-    if sources is not None:
-        parts += ["---", "**Sources**", "\n".join(f"- {_markdown_source(one)}" for one in sources) or "none"]
-    return "\n\n".join([*parts, f"*{markdown_line(_account(result))}*"]) + "\n"
-
-
 def _markdown_source(citation: Citation) -> str:
     quote = f"“{markdown_line(citation.shown)}”"
     if citation.seen:
@@ -591,32 +602,6 @@ def _markdown_source(citation: Citation) -> str:
     if citation.remark:
         return f"{citation.marker} **{citation.remark}**: {quote}"
     return f"{citation.marker} {markdown_line(citation.place)}: {quote}"
-
-
-def _html(result: RunResult) -> str:
-    """Return a result as one `div`: the answer, its sources, what was read and spent. All text is escaped.
-    Colours are the viewer's own, so that dark themes stay dark."""
-    if result.answer is None:
-        cause = f": {result.cause}" if result.cause else ""
-        parts = [f"<p><em>{html_text(f'No answer ({result.stop_reason}){cause}')}</em></p>"]
-    else:
-        parts = [f"<p style='white-space: pre-wrap'>{html_answer(result.marked_text)}</p>"]
-    sources = result.listed
-    if sources is not None:
-        rows = "".join(map(_html_source, sources)) or "<li>none</li>"
-        parts.append(f"<hr><strong>Sources</strong><ul>{rows}</ul>")
-    notes = [f"<li>{html_text(note)}</li>" for note in result.warnings if note != result.cause]
-    if notes:
-        parts.append(f"<ul style='opacity: .8'>{''.join(notes[:_NOTES_SHOWN])}</ul>")
-    if more := notes[_NOTES_SHOWN:]:
-        parts.append(
-            f"<details><summary>Further notes: {len(more)}</summary><ul>{''.join(more)}</ul></details>"
-        )
-    cost = result.cost_usd
-    spent = "cost unknown" if cost is None else f"${cost:.4f}" if cost else "$0"
-    account = f"{result.coverage.shown}; {spent}; {_account(result)}"
-    parts.append(f"<p style='opacity: .7'><small>{html_text(account)}</small></p>")
-    return f"<div style='max-width: 60em'>{''.join(parts)}</div>"
 
 
 def _html_source(citation: Citation) -> str:

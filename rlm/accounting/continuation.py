@@ -22,9 +22,6 @@ _MAX_OVERLAP, _MIN_OVERLAP = 400, 12
 _SAME_START = 40
 _TAIL, _PERIOD, _REPEATS = 4_000, 120, 6
 """A reply is a runaway if its last characters occur so often in its tail: it would be cut again and again."""
-_OVERLONG = 4
-"""A server that ignores the output limit sends more than so many times of it."""
-_CHARS_PER_TOKEN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,6 @@ def follow_up(model: Model, first: Request, reply: Reply) -> FollowUp | None:
         return None
     if first.role == "root" and "```" in reply.text and not reply.text.count("```") % 2:
         return None  # its block is closed: what was cut is of no use, and the root is asked for less
-    if len(reply.text) > _OVERLONG * _CHARS_PER_TOKEN * first.max_output_tokens:
-        return None
     if first.schema is not None:
         # The rest of a JSON value has not the form that the provider would enforce.
         return FollowUp(_with_room(model, first, reply), continues=False)

@@ -85,20 +85,11 @@ class Forecaster:
         room = self._prompt_tokens - (_FRAMING + _QUESTION)
         return max(1, int(room / self._factor() * max(0.25, least) * 0.9))
 
-    def full_pass(self) -> dict[str, float | None]:
-        """Estimate a pass over the whole body: `recommended_chunk` (characters), calls, cost_usd."""
-        chars = self._body.chars
-        if chars == 0:
-            return {"recommended_chunk": 0, "calls": 0, "cost_usd": 0.0}
-        recommended = self.fitting_chars
-        passes = -(-chars // recommended)
-        prompt_tokens = int(min(recommended, chars) / self.chars_per_token) + _FRAMING
-        cost = self._prices.at_most(self._model, prompt_tokens, _USUAL_ANSWER)
-        return {
-            "recommended_chunk": recommended,
-            "calls": passes,
-            "cost_usd": None if cost is None else round(cost * passes, 4),
-        }
+    def full_pass(self) -> tuple[int, BatchForecast]:
+        """Return the characters of a chunk for a pass over the whole body, and the estimate of its calls."""
+        chars, chunk = self._body.chars, self.fitting_chars if self._body.chars else 0
+        sizes = [min(chunk, chars - start) for start in range(0, chars, chunk or 1)]
+        return chunk, self.batch(sizes)
 
     def batch(self, sizes: Sequence[int]) -> BatchForecast:
         """Estimate children over slices of `sizes` characters, questions included."""
@@ -115,24 +106,14 @@ class Forecaster:
             return str(words["calls"].format(wanted=f"{len(sizes):,}", left=f"{calls:,}", instead=instead))
         usual, least = self.batch(sizes), self._batch(sizes, _MIN_SHARE, _MIN_ANSWER)
         if least.tokens > left["tokens"]:
-            return str(
-                words["tokens"].format(
-                    wanted=f"{len(sizes):,}",
-                    tokens=f"{usual.tokens:,}",
-                    left=f"{int(left['tokens']):,}",
-                    instead=self._suggest_fewer(sizes, left["tokens"] / usual.tokens),
-                )
-            )
-        if usual.cost_usd and least.cost_usd and least.cost_usd > left["cost_usd"]:
-            return str(
-                words["cost"].format(
-                    wanted=f"{len(sizes):,}",
-                    cost=f"{usual.cost_usd:.2f}",
-                    left=f"{left['cost_usd']:.2f}",
-                    instead=self._suggest_fewer(sizes, left["cost_usd"] / usual.cost_usd),
-                )
-            )
-        return None
+            name, form, wanted, most = "tokens", ",.0f", float(usual.tokens), left["tokens"]
+        elif usual.cost_usd and least.cost_usd and least.cost_usd > left["cost_usd"]:
+            name, form, wanted, most = "cost", ".2f", usual.cost_usd, left["cost_usd"]
+        else:
+            return None
+        shown = {name: f"{wanted:{form}}", "left": f"{most:{form}}"}
+        instead = self._suggest_fewer(sizes, most / wanted)
+        return str(words[name].format(wanted=f"{len(sizes):,}", instead=instead, **shown))
 
     def _batch(self, sizes: Sequence[int], share: float, answer: int) -> BatchForecast:
         if not sizes:

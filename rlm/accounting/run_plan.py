@@ -85,9 +85,7 @@ def plan_run(
         calls, tokens, seconds = 1, prompt + _DIRECT_ANSWER, seconds_a_reply
         cost = prices.at_most(model, prompt, _DIRECT_ANSWER)
     else:
-        chunk = int(forecaster.full_pass()["recommended_chunk"] or 1)
-        sizes = [min(chunk, body.chars - start) for start in range(0, body.chars, chunk)]
-        children = forecaster.batch(sizes)
+        _, children = forecaster.full_pass()
         rounds = min(_ROUNDS, limits.max_rounds)
         # The prompt of every round repeats the rounds before it.
         prompts = sum(_ROOT_PROMPT + number * _ROUND_TOKENS for number in range(rounds))

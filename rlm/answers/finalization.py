@@ -176,11 +176,6 @@ class Finalizer:
         judgement = await self._judge(draft)
         return draft.answer(), None if judgement.verdict.accepted else judgement.verdict.reason
 
-    def note_refusal(self, gate: str | None, reasons: Sequence[str]) -> None:
-        """Note a refusal that the journal holds."""
-        if gate is not None:
-            self._note(gate, reasons)
-
     def gates(self, *, has_answer: bool) -> tuple[Gate, ...]:
         """Return what each gate said last, in the order in which they judge. Only a run without an answer
         shows what was rejected."""
@@ -190,20 +185,18 @@ class Finalizer:
         words = table("feedback.toml")["finalize"]["refusals"]
         for name, check in self._checks:
             reasons = tuple(await check(draft))
-            self._note(name, reasons, draft.value)
+            self.note(name, reasons, draft.value)
             is_lenient = draft.policy.warned or draft.policy.last_round
             if reasons and not (is_lenient and name in _CORRECTABLE):
                 reason = words.get(name, "{reasons}").format(reasons="; ".join(reasons))
                 return Judgement(FinalizeVerdict(accepted=False, reason=reason), name, reasons)
         return _ACCEPTED
 
-    def _note(self, name: str, reasons: Sequence[str], value: Any = None) -> None:
-        gate = self._gates.get(name)
-        if gate is None:
-            return
-        refusals = (*gate.refusals, *(reason[:_MAX_REASON] for reason in reasons))[:_MAX_REFUSALS]
-        rejected = value if reasons else None
-        self._gates[name] = Gate(name, not reasons, refusals, rejected)
+    def note(self, name: str | None, reasons: Sequence[str], value: Any = None) -> None:
+        """Note what a gate said of an answer, now or in the journal. `reasons` refuse it."""
+        if name is not None and (gate := self._gates.get(name)) is not None:
+            refusals = (*gate.refusals, *(reason[:_MAX_REASON] for reason in reasons))[:_MAX_REFUSALS]
+            self._gates[name] = Gate(name, not reasons, refusals, value if reasons else None)
 
     async def _check_input(self, draft: _Draft) -> Sequence[str]:
         if not self._body.chars or self._coverage.looked or draft.policy.looked_before:

@@ -135,7 +135,9 @@ class ChildCalls:
 
     def plan(self) -> dict[str, float | None]:
         """Estimate a full pass: `recommended_chunk` (characters per chunk), calls, cost_usd."""
-        return self._forecasters[self.models.default.name].full_pass()
+        chunk, children = self._forecasters[self.models.default.name].full_pass()
+        cost = None if children.cost_usd is None else round(children.cost_usd, 4)
+        return {"recommended_chunk": chunk, "calls": children.calls, "cost_usd": cost}
 
     def take_tally(self) -> ChildTally:
         """Return the counts of the children since the last call of this method."""

@@ -69,7 +69,7 @@ class RunHandler:
         """Note why answers were refused before the run was resumed."""
         for one in refusals:
             self._policy = replace(self._policy, warned=one.warned)
-            self._finalizer.note_refusal(one.gate, one.said)
+            self._finalizer.note(one.gate, one.said)
 
     def answer(self) -> Answer | None:
         """Return the answer that was accepted, if any.

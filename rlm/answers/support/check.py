@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from rlm.answers.support.claims import MAX_CLAIM_CHARS, MAX_CLAIMS, Claim, claims_of
 from rlm.answers.support.model_check import Doubt, SupportModel, UnusableReply
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage, passages_of
-from rlm.answers.support.words import Words, missing, words_of
+from rlm.answers.support.words import missing, words_of
 from rlm.errors import BudgetExhausted, ModelError, cause_of
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
@@ -22,8 +23,6 @@ _MAX_CHARS = 400_000
 _MAX_NEAR = 2_000
 _MIN_EXTRACT = 3
 """Words of a claim that is found word for word in its passage."""
-_AT_ONCE_CHARS = 30_000
-"""Characters that are compared in the event loop, in about 10 ms. More take a thread."""
 
 
 async def check_answer(
@@ -36,9 +35,18 @@ async def check_answer(
     """
     claims = claims_of(value, range(1, len(citations) + 1))
     support = await check_support(claims, passages_of(citations, body), model)
-    reason = "it was seen on a page, which no text verifies"
-    support = _excused(support, [one.seen for one in citations], reason)
-    return _excused(support, [one.rows_place is not None for one in citations], "it was computed over rows")
+    excuses = {
+        number: "it was seen on a page, which no text verifies" if one.seen else "it was computed over rows"
+        for number, one in enumerate(citations, 1)
+        if one.seen or one.rows_place is not None
+    }
+    judged = [
+        replace(claim, status="unchecked", test=None, reason=reasons[0])
+        if claim.status == "unsupported" and (reasons := [excuses[n] for n in claim.sources if n in excuses])
+        else claim
+        for claim in support.claims
+    ]
+    return replace(support, claims=tuple(judged))
 
 
 async def check_support(
@@ -52,11 +60,7 @@ async def check_support(
     their passages, and its judgement counts. If the budget has no room for the call, the model fails or its
     reply is unusable, `notes` say so.
     """
-    chars = sum(len(one.text) for one in claims) + sum(len(one.text) + len(one.near) for one in passages)
-    if chars > _AT_ONCE_CHARS:
-        judged = await run_in_daemon_thread(lambda: _compare(claims, passages), name="rlm-support")
-    else:
-        judged = _compare(claims, passages)
+    judged = await run_in_daemon_thread(lambda: _compare(claims, passages), name="rlm-support")
     if model is None:
         return Support(tuple(judged))
     asked = {
@@ -125,10 +129,10 @@ def _compare(claims: Sequence[Claim], passages: Sequence[Passage]) -> list[Claim
     texts = [one.text[:MAX_PASSAGE_CHARS] for one in passages]
     folded = [" ".join(one.split()) for one in texts]
     around = ["\n".join(part[:_MAX_NEAR] for part in (one.label, one.shown, one.near)) for one in passages]
+    words = cache(lambda place: words_of(f"{texts[place]}\n{around[place]}"))
     left = _MAX_CHARS
     judged: list[ClaimSupport] = []
     seen: set[int] = set()
-    known: dict[int, Words] = {}
     for place, claim in enumerate(claims):
         found = [one - 1 for one in claim.sources if passages[one - 1].found]
         left -= len(claim.text) + sum(len(texts[one]) + len(around[one]) for one in found if one not in seen)
@@ -143,10 +147,7 @@ def _compare(claims: Sequence[Claim], passages: Sequence[Passage]) -> list[Claim
         elif _is_extract(claim.text, [folded[one] for one in found]):
             judged.append(replace(_unchecked(claim, ""), status="supported", test="extract"))
         else:
-            for one in found:
-                if one not in known:
-                    known[one] = words_of(f"{texts[one]}\n{around[one]}")
-            lacking = missing(claim.text, [known[one] for one in found])
+            lacking = missing(claim.text, map(words, found))
             if lacking is None:
                 judged.append(_unchecked(claim, "it has no number or name to compare"))
             elif lacking:
@@ -163,15 +164,3 @@ def _is_extract(claim: str, texts: Sequence[str]) -> bool:
 
 def _unchecked(claim: Claim, reason: str) -> ClaimSupport:
     return ClaimSupport(claim.text, claim.sources, "unchecked", None, reason, claim.start, claim.end)
-
-
-def _excused(support: Support, chosen: Sequence[bool], reason: str) -> Support:
-    """Return the support with the unsupported claims unchecked that cite one of the chosen citations."""
-    numbers = {number for number, is_chosen in enumerate(chosen, 1) if is_chosen}
-    claims = tuple(
-        replace(one, status="unchecked", test=None, reason=reason)
-        if one.status == "unsupported" and not numbers.isdisjoint(one.sources)
-        else one
-        for one in support.claims
-    )
-    return replace(support, claims=claims)

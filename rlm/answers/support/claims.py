@@ -91,11 +91,8 @@ def _without(answer: str, start: int, end: int, marks: Sequence[Mark]) -> str:
     for mark in marks:
         kept.append(answer[at : mark.start])
         at = mark.end
-    return _with_one_stop(_BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split())))
-
-
-def _with_one_stop(sentence: str) -> str:
-    """Return a sentence without the stop that followed its marks, if it has another: `"No." [1].`"""
+    sentence = _BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split()))
+    # Without the stop that followed its marks, if it has another: `"No." [1].`
     return _SECOND_STOP.sub(r"\1", sentence)
 
 
