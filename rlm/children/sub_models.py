@@ -17,7 +17,6 @@ __all__ = [
     "SubModels",
     "default_child_tokens",
     "parse_sub_models",
-    "sub_models_of",
     "write_sub_models",
 ]
 
@@ -148,18 +147,3 @@ class SubModels:
         elif first and cost:
             facts.append(f"{cost / first:.2g} x its price")
         return f"{one.name!r} ({', '.join(facts)})"
-
-
-def sub_models_of(
-    models: Mapping[str, Model],
-    *,
-    limit: int | None,
-    output_tokens: int,
-    facts: Mapping[str, ModelInfo],
-) -> SubModels:
-    """Return the models with the sizes of their children."""
-    made = (
-        ChildModel.of(name, model, limit=limit, output_tokens=output_tokens, facts=facts)
-        for name, model in models.items()
-    )
-    return SubModels(tuple(made))

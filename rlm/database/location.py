@@ -22,7 +22,7 @@ def store_at(schema: Schema, path_or_url: str | Path) -> Store:
     text = os.fspath(path_or_url)
     scheme, separator, rest = text.partition("://")
     unreadable = schema.error(f"the store's URL can't be read; give {_FORMS}")
-    if separator and scheme in ("postgres", "postgresql", "postgresql+psycopg"):
+    if separator and scheme in ("postgres", "postgresql"):
         try:
             from rlm.database.postgres import PostgresStore
         except ModuleNotFoundError as error:
@@ -33,7 +33,7 @@ def store_at(schema: Schema, path_or_url: str | Path) -> Store:
             raise unreadable from error
     if not separator:
         return SqliteStore(schema, Path(text).expanduser().absolute())
-    if scheme not in ("sqlite", "sqlite+aiosqlite"):
+    if scheme != "sqlite":
         raise schema.error(f"{scheme[:40]} is not supported for a store; give {_FORMS}")
     path = unquote(rest[1:])
     if not rest.startswith("/") or "?" in rest or not path or path == ":memory:":

@@ -11,6 +11,7 @@ import json
 import re
 import warnings
 from collections.abc import Sequence
+from itertools import islice
 from string import whitespace
 from typing import Literal
 
@@ -100,6 +101,10 @@ class _Fence:
 
     def matches(self, other: _Fence) -> bool:
         return self.mark == other.mark and self.length >= other.length
+
+    def ends(self, opening: _Fence, names: frozenset[str]) -> bool:
+        """Return whether it opens a block with one of these names that could not be nested in the other."""
+        return self.name in names and self.matches(opening)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,52 +251,28 @@ def _blocks(
         position += 1
         if not opening.may_open():
             continue
+        rest = range(position, len(fences))
+        closings = (index for index in rest if fences[index].may_close(opening))
         if opening.name not in names:
             others.append(opening)
-            position = _after_other(fences, position, opening, names)
+            # A stray fence must not swallow the block that follows.
+            after = (
+                index + fences[index].may_close(opening)
+                for index in rest
+                if fences[index].may_close(opening) or fences[index].ends(opening, names)
+            )
+            position = next(after, len(fences))
             continue
-        closings = _closings(fences, position, opening)
-        later = _next(fences, position, opening, names)
-        chosen, allowance = _choose(lines, opening, fences, closings, later=later, allowance=allowance)
-        if chosen is None:
-            # This block is unclosed. Another opening may follow: that is a block of its own.
-            end = len(lines) if later is None else fences[later].line
-            blocks.append(_Block(opening.line, None, _code(lines, opening, end), opening.name))
-            position = len(fences) if later is None else later
-        else:
-            closing = fences[chosen].line
-            blocks.append(_Block(opening.line, closing, _code(lines, opening, closing), opening.name))
-            position = chosen + 1
+        later = next((index for index in rest if fences[index].ends(opening, names)), len(fences))
+        tried = list(islice(closings, _MAX_CANDIDATES))
+        chosen, allowance = _choose(lines, opening, fences, tried, later=later, allowance=allowance)
+        # Another opening after an unclosed block is a block of its own.
+        end = later if chosen is None else chosen
+        last = fences[end].line if end < len(fences) else len(lines)
+        closing = None if chosen is None else last
+        blocks.append(_Block(opening.line, closing, _code(lines, opening, last), opening.name))
+        position = end if chosen is None else end + 1
     return blocks, others
-
-
-def _after_other(fences: Sequence[_Fence], position: int, opening: _Fence, names: frozenset[str]) -> int:
-    """Return the position after a block with another name. A stray fence must not swallow the block that
-    follows, so an opening with one of these names that could not be nested in it ends it, too."""
-    for index in range(position, len(fences)):
-        fence = fences[index]
-        if fence.may_close(opening):
-            return index + 1
-        if fence.name in names and fence.matches(opening):
-            return index
-    return len(fences)
-
-
-def _closings(fences: Sequence[_Fence], position: int, opening: _Fence) -> list[int]:
-    found: list[int] = []
-    for index in range(position, len(fences)):
-        if fences[index].may_close(opening):
-            found.append(index)
-            if len(found) == _MAX_CANDIDATES:
-                break
-    return found
-
-
-def _next(fences: Sequence[_Fence], position: int, opening: _Fence, names: frozenset[str]) -> int | None:
-    for index in range(position, len(fences)):
-        if fences[index].name in names and fences[index].matches(opening):
-            return index
-    return None
 
 
 def _choose(
@@ -300,7 +281,7 @@ def _choose(
     fences: Sequence[_Fence],
     closings: Sequence[int],
     *,
-    later: int | None,
+    later: int,
     allowance: int,
 ) -> tuple[int | None, int]:
     """Return the closing that ends the block, and the rest of the parsing allowance.
@@ -315,7 +296,7 @@ def _choose(
         allowance -= len(code)
         if parses(code):
             return index, allowance
-    before = [index for index in closings if later is None or index < later]
+    before = [index for index in closings if index < later]
     return (before[-1] if before else None), allowance
 
 

@@ -11,7 +11,7 @@ from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.answers.answer_gate import AnswerGate
 from rlm.children.page_looks import can_look
-from rlm.children.sub_models import SubModels, sub_models_of
+from rlm.children.sub_models import ChildModel, SubModels
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (
@@ -102,11 +102,12 @@ class RunConfig:
     def children(self) -> SubModels:
         """Return the models of children, with the sizes of their prompts."""
         settings = self.settings
-        return sub_models_of(
-            self.sub_models,
-            limit=self.limits.child_tokens,
-            output_tokens=settings.child.output_tokens,
-            facts=settings.facts,
+        limit, output_tokens = self.limits.child_tokens, settings.child.output_tokens
+        return SubModels(
+            tuple(
+                ChildModel.of(name, model, limit=limit, output_tokens=output_tokens, facts=settings.facts)
+                for name, model in self.sub_models.items()
+            )
         )
 
     @property

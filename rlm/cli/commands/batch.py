@@ -24,7 +24,8 @@ from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm.batch import BatchSummary, TasksFile
+    from rlm.batch.results import BatchSummary
+    from rlm.batch.tasks import TasksFile
     from rlm.cli.console.batch_progress import BatchDisplay
     from rlm.documents import Source
     from rlm.events import Observer
@@ -112,7 +113,9 @@ def batch(
     options: Options,
 ) -> None:
     """Run many tasks, with one line of results for each. The same command resumes a batch."""
-    from rlm.batch import ResultsFile, TasksFile, local_engine, run_batch
+    from rlm.batch.batch import local_engine, run_batch
+    from rlm.batch.results import ResultsFile
+    from rlm.batch.tasks import TasksFile
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
     from rlm.cli.telemetry import start_telemetry
     from rlm.journal import default_store, new_run_id
@@ -148,8 +151,10 @@ def batch(
         }
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
-            done = f"{len(results.done):,} of {plural(len(file.tasks), 'task')}"
-            display.note(f"resuming batch {results.batch}: {done} done")
+            display.note(
+                f"resuming batch {results.batch}: {len(results.done):,} of "
+                f"{plural(len(file.tasks), 'task')} done"
+            )
         if engine == "local":
             slots, opened = jobs, local_engine(rlm, jobs)
         else:

@@ -10,7 +10,7 @@ from rlm.cli.console.display import ProgressDisplay
 from rlm.status import WaitingBatches, dollars, plural
 
 if TYPE_CHECKING:
-    from rlm.batch import BatchSummary
+    from rlm.batch.results import BatchSummary
 
 __all__ = ["BatchDisplay", "summary_table"]
 

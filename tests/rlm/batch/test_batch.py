@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.batch import BatchSummary, BatchTask, ResultsFile, TasksFile, local_engine, run_batch
-from rlm.batch.batch import failed_line
+from rlm.batch.batch import failed_line, local_engine, run_batch
+from rlm.batch.results import BatchSummary, ResultsFile
+from rlm.batch.tasks import BatchTask, TasksFile
 from rlm.errors import ConfigurationError, ModelRejected, ModelUnavailable, UsageError
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.catalog.info import ModelInfo

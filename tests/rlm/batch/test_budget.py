@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.batch import BatchBudget
+from rlm.batch.budget import BatchBudget
 from rlm.errors import BudgetExhausted
 
 

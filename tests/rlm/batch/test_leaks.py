@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.batch import ResultsFile, TasksFile, local_engine, run_batch
+from rlm.batch.batch import local_engine, run_batch
+from rlm.batch.results import ResultsFile
+from rlm.batch.tasks import TasksFile
 from rlm.models.base import Request
 from rlm.testing import ScriptedModel
 

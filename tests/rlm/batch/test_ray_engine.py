@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rlm.batch import BatchTask, RunTask
 from rlm.batch import ray as engine_module
-from rlm.batch.batch import failed_line
+from rlm.batch.batch import RunTask, failed_line
 from rlm.batch.ray import ray_engine
+from rlm.batch.tasks import BatchTask
 from rlm.errors import ConfigurationError, UsageError
 from rlm.settings import Limits
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlm.batch import ResultsFile
+from rlm.batch.results import ResultsFile
 from rlm.errors import UsageError
 
 FACTS = {"model": "extractive"}

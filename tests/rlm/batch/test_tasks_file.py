@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.batch import BadTask, BatchTask, TasksFile, tasks
+from rlm.batch import tasks
+from rlm.batch.tasks import BadTask, BatchTask, TasksFile
 from rlm.documents import PathSource, TextSource
 from rlm.errors import UsageError
 from rlm.settings import Limits
