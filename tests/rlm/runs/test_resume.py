@@ -333,10 +333,10 @@ async def test_another_model_is_refused(leaver) -> None:
 
 async def test_warnings_about_the_input_are_repeated(leaver, block) -> None:
     """A stored input is not decoded again, but its warnings stay."""
-    odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
+    odd = StreamSource("stdin", io.BytesIO(b"caf\xe9 \x81 au lait\n" * 20))
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
-    assert any("not UTF-8" in warning or "not valid text" in warning for warning in result.warnings)
+    assert any("not valid text" in warning for warning in result.warnings)
 
 
 async def test_a_run_in_postgresql_is_resumed(leaver, block, postgres_url: str) -> None:
