@@ -36,6 +36,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if level:
         _hide_from_tracing()
+    with suppress(OSError):  # a job tells why
+        seccomp.program("job")  # once for all jobs, each of which would read it anew
     _Template(socket.socket(fileno=requests), is_strict=level > 0).serve()
 
 
@@ -171,7 +173,6 @@ def _confine_job(cpu_seconds: int | None) -> dict[str, str]:
         except (OSError, ValueError, LookupError) as error:
             failed[wall] = str(error)
 
-    apply("seccomp", lambda: seccomp.program("job"))  # read now: Landlock hides the file
     apply("rlimits", lambda: _limit(cpu_seconds))
     apply("dumpable", _hide_from_tracing)
     apply("no_new_privileges", privileges.no_new_privileges)
