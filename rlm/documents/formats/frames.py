@@ -9,10 +9,12 @@ from typing import Any
 
 from rlm.documents.formats.piece import Data, Ended, Fault, Heading, Member, Page, Piece, Problem, Text
 
-__all__ = ["LARGEST", "FrameError", "packed", "read_piece"]
+__all__ = ["ELSEWHERE", "LARGEST", "FrameError", "packed", "read_piece"]
 
 LARGEST = 4 << 20
 """The bytes of the largest frame."""
+ELSEWHERE = "elsewhere"
+"""The fault of a document that cannot be read in a process that reads others, too."""
 _HEAD = struct.Struct("!cI")
 _TEXT = LARGEST // 4  # characters
 _FIELDS: dict[bytes, tuple[Any, dict[str, type]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO
 
 from selectolax.lexbor import LexborHTMLParser
@@ -15,6 +15,8 @@ from rlm.documents.formats.piece import Ended, Fault, Piece, text_of
 
 __all__ = ["decode_markup", "pieces_of_markup", "read_html"]
 
+parse: Callable[[str], Any] = LexborHTMLParser
+"""Gives the tree of a page. It is written in C: a process that reads several documents replaces it."""
 _DEEPEST = 5_000
 _FLUSH = 1_000
 _SNIFFED = 4096
@@ -85,7 +87,7 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     _check_depth(markup)
     _check_attributes(markup)
-    tree = LexborHTMLParser(markup)
+    tree = parse(markup)
     page = _Page()
     title = tree.css_first("title") if titled else None
     if title is not None and (name := _fold(title.text())):

@@ -31,6 +31,8 @@ class DocumentFormat:
     `ocr_reader` where it cannot and the extra `ocr` is installed. A picture has only these.
     `article` names a document of a format with a reader in messages.
     An `is_container` holds other files, and has no text of its own.
+    With `shares_process`, small documents are read in one process, one after another: the reader is
+    memory-safe, except for pages of HTML in a document, which then needs a process of its own.
     `package` is the package that registers the format; "" for ours.
     """
 
@@ -44,6 +46,7 @@ class DocumentFormat:
     is_container: bool = False
     magic_beats_text: bool = False
     is_binary: bool = False
+    shares_process: bool = False
     package: str = ""
 
     @property
@@ -176,9 +179,10 @@ FORMATS = (
         rb"|\nContent-Type:[ \t]*(?:multipart/|text/html)|=\?[\w-]{1,40}\?[bq]\?))",
         magic_beats_text=True,
         reader="mail:read_mail",
+        shares_process=True,
     ),
     _binary("msg", ".msg", "an Outlook message", reader="outlook:read_msg"),
-    _text("notebook", ".ipynb", "a notebook", reader="notebook:read_notebook"),
+    _text("notebook", ".ipynb", "a notebook", reader="notebook:read_notebook", shares_process=True),
     _text("rtf", ".rtf", "RTF", magic=rb"\{\\rtf", reader="rtf:read_rtf", magic_beats_text=True),
     _text(
         "subtitles",
@@ -186,6 +190,7 @@ FORMATS = (
         "a file of subtitles",
         magic=rb"(?:\xef\xbb\xbf)?(?:WEBVTT[ \t\r\n]|\s{0,20}\d{1,7}\r?\n\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:)",
         reader="subtitles:read_subtitles",
+        shares_process=True,
     ),
     _text(
         "calendar",
@@ -194,6 +199,7 @@ FORMATS = (
         magic=rb"(?i)(?:\xef\xbb\xbf)?\s{0,20}BEGIN:(?:VCALENDAR|VCARD)[ \t]*\r?\n",
         magic_beats_text=True,
         reader="calendar:read_calendar",
+        shares_process=True,
     ),
     _text("latex", ".tex .ltx .latex"),
     _text(

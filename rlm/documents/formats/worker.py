@@ -1,4 +1,4 @@
-"""Reads one document in a confined process: the pieces of an open file go over a socket.
+"""Reads documents in a confined process: the pieces of an open file go over a socket.
 
 Parsers written in C process untrusted bytes here. The process can open nothing, so a reader imports at the
 top of its module, and `prepare` has all encodings imported before.
@@ -7,24 +7,30 @@ top of its module, and `prepare` has all encodings imported before.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import BinaryIO, NoReturn
 
 from rlm.documents.encoding import prepare_encodings
-from rlm.documents.formats.frames import packed
-from rlm.documents.formats.piece import Fault, Piece, Text
+from rlm.documents.formats.frames import ELSEWHERE, packed, read_piece
+from rlm.documents.formats.piece import Data, Fault, Piece, Text
 
-__all__ = ["convert", "prepare"]
+__all__ = ["convert", "convert_several", "prepare"]
 
 _BUFFER = 256 * 1024
 
 
 class _OutOfTime(BaseException):
     """The limit of CPU time was reached. No `except Exception` of a reader holds it."""
+
+
+class _PageFound(BaseException):
+    """A document of a process that others share holds a page. No `except Exception` of a reader holds it."""
 
 
 def prepare(reader: str) -> None:
@@ -43,6 +49,25 @@ def convert(reader: str, channel: socket.socket, files: list[int]) -> None:
         size = file.seek(0, 2)
         file.seek(0)
         _answer(channel, reader, file, size)
+
+
+def convert_several(reader: str, channel: socket.socket, files: list[int]) -> None:
+    """Send the pieces of each document that comes over the channel, one after another.
+
+    The parser of pages does not run: a flaw of it, which is written in C, would let a document change those
+    after it."""
+    signal.signal(signal.SIGXCPU, _stop)
+    if html := sys.modules.get("rlm.documents.formats.html"):
+        vars(html)["parse"] = _refuse_page
+    with channel.makefile("rb") as documents:
+        while documents.peek(1):
+            document = read_piece(documents.read)
+            assert isinstance(document, Data)
+            _answer(channel, reader, io.BytesIO(document.data), len(document.data))
+
+
+def _refuse_page(markup: str) -> NoReturn:
+    raise _PageFound
 
 
 def _stop(*_: object) -> NoReturn:
@@ -64,6 +89,8 @@ def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> N
         return
     except Fault as fault:
         sender.add(fault)
+    except _PageFound:
+        sender.add(Fault(ELSEWHERE))
     except _OutOfTime:
         sender.add(Fault("slow"))
     except MemoryError:

@@ -7,10 +7,14 @@ import os
 import signal
 import socket
 import time
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from handmade_pdf import PAGES, pdf_by_hand
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rlm.documents import load
 from rlm.documents.formats import registry
@@ -52,8 +56,11 @@ def read_hostile(file, size):
 """
 
 
-def test_a_reader_that_is_taken_over_reaches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attacks run in place of a reader, in the process of a document."""
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_reader_that_is_taken_over_reaches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """The attacks run in place of a reader, in the process of a document, or of several."""
     (tmp_path / "private.txt").write_text("secret")
     (tmp_path / "a.hostile").write_text("document")
     library = tmp_path / "site-packages"
@@ -63,7 +70,10 @@ def test_a_reader_that_is_taken_over_reaches_nothing(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(library))
     monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
     row = DocumentFormat(
-        "hostile", frozenset({".hostile"}), article="an attack", reader="hostile_reader:read_hostile"
+        "hostile",
+        article="an attack",
+        reader="hostile_reader:read_hostile",
+        shares_process=shared,
     )
     monkeypatch.setattr(registry, "ADDED", [row])
     with socket.socket(socket.AF_UNIX) as server, Converter() as converter:
@@ -86,6 +96,175 @@ def test_each_document_has_a_process_of_its_own_and_none_is_left(tmp_path: Path)
         assert read(converter, tmp_path / "a.pdf") == first
         pid = converter.pid
     assert not Path(f"/proc/{pid}").exists()
+
+
+SHARED = """
+import os
+from rlm.documents.formats.html import pieces_of_markup
+from rlm.documents.formats.piece import Ended, Fault, Text
+
+def read_one(file, size):
+    what = file.read().decode()
+    yield Text(f"{os.getpid()} {what}")
+    match what:
+        case "crash":
+            os.abort()
+        case "hang":
+            while True:
+                pass
+        case "bomb":
+            b"x" * (1 << 40)
+        case "fault":
+            raise Fault("locked")
+        case "flood":
+            yield from (Text("x" * 1_000_000) for _ in range(1_000))
+        case "page":
+            yield from pieces_of_markup("<p>a page</p>")
+    yield Ended()
+"""
+
+
+@pytest.fixture
+def shared_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Converter, str], list[Piece]]:
+    """A reader of small documents that tells its process, and does what the document says."""
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "shared_reader.py").write_text(SHARED)
+    monkeypatch.syspath_prepend(str(library))
+    row = DocumentFormat("shared", article="one", reader="shared_reader:read_one", shares_process=True)
+    monkeypatch.setattr(registry, "ADDED", [row])
+
+    def read_words(converter: Converter, words: str) -> list[Piece]:
+        (tmp_path / "words").write_text(words)
+        return read(converter, tmp_path / "words", "shared")
+
+    return read_words
+
+
+def process_of(pieces: list[Piece]) -> str:
+    assert isinstance(pieces[0], Text)
+    return pieces[0].text.split()[0]
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [
+        ("crash", "crashed its reader"),
+        ("hang", "too complex for its size"),
+        ("bomb", "too much memory"),
+        ("fault", "protected by a password"),
+        ("flood", "grows beyond 200 times"),
+    ],
+)
+def test_one_hostile_document_among_fifty_that_share_processes_costs_itself_alone(
+    shared_reader: Callable[[Converter, str], list[Piece]], hostile: str, reason: str
+) -> None:
+    processes = set()
+    with Converter(cpu_seconds=1) as converter:
+        for number in range(50):
+            if number == 20:
+                with pytest.raises(NotRead, match=reason):
+                    shared_reader(converter, hostile)
+                continue
+            pieces = shared_reader(converter, f"words {number}")
+            processes.add(process_of(pieces))
+            assert pieces == [Text(f"{process_of(pieces)} words {number}"), Ended()]
+    assert len(processes) == 2
+
+
+def test_the_documents_of_a_process_are_bounded_and_large_ones_have_their_own(
+    shared_reader: Callable[[Converter, str], list[Piece]],
+) -> None:
+    with Converter() as converter:
+        shared = [process_of(shared_reader(converter, "words")) for _ in range(33)]
+        own = [process_of(shared_reader(converter, "x" * 70_000)) for _ in range(2)]
+    assert len(set(shared)) == 2
+    assert len({*own, *shared}) == 4
+
+
+def test_a_page_in_a_small_document_is_parsed_in_a_process_of_its_own(
+    shared_reader: Callable[[Converter, str], list[Piece]],
+) -> None:
+    """The parser of pages is written in C: it runs where no other document is read."""
+    with Converter() as converter:
+        shared = process_of(shared_reader(converter, "words"))
+        pieces = shared_reader(converter, "page")
+        own = process_of(pieces)
+        assert own != shared
+        assert pieces == [Text(f"{own} pagea page\n"), Ended()]
+        assert process_of(shared_reader(converter, "words")) == shared
+
+
+SMALL = {
+    "mail": b"From: a@b\nSubject: =?utf-8?q?=C3=A9?=\nContent-Type: multipart/mixed; boundary=b\n\n"
+    b"--b\n\nwords\n--b\nContent-Type: text/html\n\n<p>a page</p>\n"
+    b"--b\nContent-Disposition: attachment; filename=a.txt\n\nmore\n--b--\n",
+    "notebook": b'{"cells": [{"cell_type": "code", "source": ["a = 1"], "outputs": [{"text": "1"},'
+    b' {"data": {"text/html": "<b>1</b>"}}]}]}',
+    "subtitles": b"1\n00:00:01,000 --> 00:00:02,000\n<v Ann>words\n\n"
+    b"2\n00:00:03,000 --> 00:00:04,000\nmore\n",
+    "calendar": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:words\n"
+    b"DESCRIPTION;ENCODING=QUOTED-PRINTABLE:a=C3=A9\nEND:VEVENT\nEND:VCALENDAR\n",
+}
+SUFFIXES = {"mail": ".eml", "notebook": ".ipynb", "subtitles": ".srt", "calendar": ".ics"}
+
+
+def test_a_folder_gives_the_same_with_shared_processes_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    for kind, data in SMALL.items():
+        suffix = SUFFIXES[kind]
+        for number in range(4):
+            # Whole, changed within, cut, and damaged.
+            given = data.replace(b"words", b"w%d" % number)[: len(data) - 40 * (number == 2)]
+            (folder / f"{number}{suffix}").write_bytes(given if number < 3 else b"\xff\xfe{" + given[:9])
+        with zipfile.ZipFile(folder / f"{kind}.zip", "w") as packed_folder:
+            packed_folder.writestr(f"a{suffix}", data)
+            packed_folder.writestr(f"b{suffix}", b"{" + data)
+    shared = load([folder], tmp_path / "shared")
+    monkeypatch.setattr("rlm.documents.formats.converter._SMALL", 0)
+    apart = load([folder], tmp_path / "apart")
+    assert [(file.name, file.read_bytes()) for file in sorted((tmp_path / "shared").iterdir())] == [
+        (file.name, file.read_bytes()) for file in sorted((tmp_path / "apart").iterdir())
+    ]
+    assert len(shared.context.documents) > 20
+    assert shared.problems == apart.problems
+    assert shared.problems
+    assert shared.replaced == apart.replaced
+
+
+@pytest.fixture(scope="module")
+def two_converters() -> Iterator[tuple[Converter, Converter]]:
+    with Converter() as sharing, Converter() as other:
+        yield sharing, other
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kind=st.sampled_from(sorted(SMALL)),
+    cuts=st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    put=st.binary(max_size=20),
+)
+def test_a_document_gives_the_same_in_a_shared_process_and_in_its_own(
+    tmp_path: Path,
+    two_converters: tuple[Converter, Converter],
+    kind: str,
+    cuts: tuple[int, int],
+    put: bytes,
+) -> None:
+    data = SMALL[kind]
+    (tmp_path / "small").write_bytes(data[: min(cuts)] + put + data[max(cuts) :] or b"x")
+    results: list[object] = []
+    for converter, largest in zip(two_converters, (1 << 16, 0), strict=True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rlm.documents.formats.converter._SMALL", largest)
+            try:
+                results.append(read(converter, tmp_path / "small", kind))
+            except NotRead as refusal:
+                results.append(refusal.problem)
+    assert results[0] == results[1]
 
 
 def test_a_reader_that_dies_costs_its_document_alone(tmp_path: Path) -> None:
