@@ -52,8 +52,7 @@ class CoverageLedger:
             "failed": (self._failed, self._tried),
             "looked": (),
         }
-        self._open_chunks: set[Span] = set()
-        self._done_chunks: set[Span] = set()
+        self._chunks: set[Span] = set()
         self._more_chunks = 0
         self._pages: set[Span] = set()
         # The words of the children that saw these pages.
@@ -105,19 +104,14 @@ class CoverageLedger:
         """Note the chunks of a batch over `chunk()`. Each is counted once, and is processed when all of it
         was answered. Chunks beyond `MAX_SPANS` are counted, but never as processed."""
         for span in self._clamped(spans):
-            if span in self._open_chunks or span in self._done_chunks:
-                continue
-            if len(self._open_chunks) + len(self._done_chunks) >= MAX_SPANS:
+            if len(self._chunks) < MAX_SPANS:
+                self._chunks.add(span)
+            elif span not in self._chunks:
                 self._more_chunks += 1
-            else:
-                self._open_chunks.add(span)
 
     def report(self) -> Coverage:
         """Return the coverage so far. An empty body is complete."""
         body = Span(0, self.input_chars)
-        done = {chunk for chunk in self._open_chunks if self._answered.contains(chunk)}
-        self._open_chunks -= done
-        self._done_chunks |= done
         uncovered = self.input_chars - self._seen.total()
         return Coverage(
             input_chars=self.input_chars,
@@ -126,8 +120,8 @@ class CoverageLedger:
             sent_chars=self._sent.total(),
             answered_chars=self._answered.total(),
             failed_chars=max(0, self._tried.total() - self._answered.total()),
-            chunks_processed=len(self._done_chunks),
-            chunks_total=len(self._done_chunks) + len(self._open_chunks) + self._more_chunks,
+            chunks_processed=sum(map(self._answered.contains, self._chunks)),
+            chunks_total=len(self._chunks) + self._more_chunks,
             complete=uncovered == 0,
             gaps=tuple(islice(self._seen.gaps(body), _GAPS_SHOWN)),
             uncovered_chars=uncovered,

@@ -1,24 +1,36 @@
-"""Reads the type that an answer must have, and checks answers against it."""
+"""Reads the type that an answer must have and the JSON value of a reply, and checks the one by the other."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from inspect import isfunction
 from typing import Any, Literal
 
-from rlm.answers.json_values import MAX_DEPTH, SchemaError, parse_reply, size_of
 from rlm.errors import UsageError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import is_nested_deeper
 from rlm.sandbox.in_kernel.schema_types import json_schema_of
 
-__all__ = ["AnswerType"]
+__all__ = ["MAX_VALUE_CHARS", "AnswerType", "SchemaError", "parse_reply", "size_of"]
 
 _MAX_SCHEMA_CHARS = 20_000
 """The schema is a part of every child's prompt."""
 SECONDS = 2.0
 """Seconds of computing to read a schema, and to check a value."""
+
+MAX_VALUE_CHARS = 1_000_000
+"""Characters of a checked value as JSON."""
+_MAX_DEPTH = 100
+"""Levels of lists and objects within each other, in a schema and in a checked value."""
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
+_CLOSING_FENCE = re.compile(r"^[ \t]*+```", re.MULTILINE)
+
+
+class SchemaError(Exception):
+    """An invalid schema, or an answer that does not match one. The message is one line for a model."""
+
 
 Author = Literal["cell", "caller", "pydantic"]
 
@@ -161,8 +173,8 @@ def _read(given: Any, author: Author) -> tuple[Mapping[str, Any], str]:
 
 
 def _text_of(given: Any) -> str:
-    if is_nested_deeper(given, MAX_DEPTH):
-        raise SchemaError(f"it is nested deeper than {MAX_DEPTH} levels. Flatten it")
+    if is_nested_deeper(given, _MAX_DEPTH):
+        raise SchemaError(f"it is nested deeper than {_MAX_DEPTH} levels. Flatten it")
     try:
         text = json.dumps(given, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -221,3 +233,53 @@ def _is_schema(given: Mapping[str, Any]) -> bool:
         key in CHECKED and find_schema_fault({key: value}, resolve=False) is None
         for key, value in given.items()
     )
+
+
+# The JSON value of a reply
+
+
+def parse_reply(reply: str) -> Any:
+    """Return the JSON value of a reply, or of its first fenced block.
+
+    Raises SchemaError for anything else, and for a value that is too large, too deep, or not finite.
+    """
+    opened = _FENCE.search(reply)
+    closed = None if opened is None else _CLOSING_FENCE.search(reply, opened.end())
+    text = reply if opened is None or closed is None else reply[opened.end() : closed.start()]
+    if len(text) > MAX_VALUE_CHARS:
+        raise _too_large(len(text))
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(
+            f"Your last answer was not JSON ({error}); answer with the JSON value alone."
+        ) from error
+    size_of(value)
+    return value
+
+
+def size_of(value: Any) -> int:
+    """Return the characters of `value` as JSON. Raises SchemaError if it is too large or too deep, or has a
+    number that JSON cannot hold."""
+    if is_nested_deeper(value, _MAX_DEPTH):
+        raise SchemaError(f"The value is nested deeper than {_MAX_DEPTH} levels. Flatten it.")
+    try:
+        size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    except ValueError as error:
+        raise SchemaError(f"The value has a number that JSON cannot hold ({error}).") from error
+    if size > MAX_VALUE_CHARS:
+        raise _too_large(size)
+    return size
+
+
+def _too_large(size: int) -> SchemaError:
+    return SchemaError(
+        f"The value has {size:,} characters as JSON; {MAX_VALUE_CHARS:,} are the limit. Give less."
+    )
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

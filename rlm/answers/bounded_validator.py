@@ -11,6 +11,7 @@ in time is read by pydantic in time, too.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -209,21 +210,18 @@ def _unique_items(_validator: Any, wanted: bool, value: Any, _schema: Any) -> It
         yield ValidationError(f"{value!r} has non-unique elements")
 
 
-def _any_of(validator: Any, subschemas: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if not _count_matching(validator, subschemas, value):
-        yield ValidationError(f"{value!r} is not valid under any of the given schemas")
+def _alternatives(most: float) -> Check:
+    """Return the check that at least one of the schemas holds, and no more than `most`."""
 
+    def check(validator: Any, subschemas: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+        # Counted to the last fault of each, as pydantic does.
+        count = sum(not sum(1 for _ in validator.descend(value, subschema)) for subschema in subschemas)
+        if not count:
+            yield ValidationError(f"{value!r} is not valid under any of the given schemas")
+        elif count > most:
+            yield ValidationError(f"{value!r} is valid under {count} of the given schemas, not under one")
 
-def _one_of(validator: Any, subschemas: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    if (count := _count_matching(validator, subschemas, value)) > 1:
-        yield ValidationError(f"{value!r} is valid under {count} of the given schemas, not under one")
-    elif not count:
-        yield ValidationError(f"{value!r} is not valid under any of the given schemas")
-
-
-def _count_matching(validator: Any, subschemas: Any, value: Any) -> int:
-    """Count to the last fault of each, as pydantic does."""
-    return sum(not sum(1 for _ in validator.descend(value, subschema)) for subschema in subschemas)
+    return check
 
 
 def _timed(check: Check) -> Check:
@@ -240,8 +238,8 @@ _CHECKS: Mapping[str, Check] = {
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
     "uniqueItems": _unique_items,
-    "anyOf": _any_of,
-    "oneOf": _one_of,
+    "anyOf": _alternatives(math.inf),
+    "oneOf": _alternatives(1),
 }
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {name: _timed(check) for name, check in _CHECKS.items()}

@@ -13,9 +13,8 @@ from typing import Any, Literal
 
 from rlm.accounting.coverage import CoverageLedger
 from rlm.answers.answer_gate import AnswerGate
-from rlm.answers.answer_type import AnswerType
+from rlm.answers.answer_type import AnswerType, SchemaError, size_of
 from rlm.answers.citations import Cited, cite
-from rlm.answers.json_values import SchemaError, size_of
 from rlm.answers.quote_places import Status
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
@@ -84,22 +83,11 @@ class Judgement:
 
 @dataclass(slots=True)
 class _Draft:
-    """An answer on its way through the gates. `evidence` is None if `citations` were looked up before."""
+    """An answer on its way through the gates. `evidence` is None if its citations were looked up before."""
 
-    value: Any
-    confidence: Confidence | None
+    answer: Answer
     evidence: Sequence[Evidence] | None
     policy: FinalizePolicy
-    citations: tuple[Citation, ...] = ()
-    warnings: tuple[str, ...] = ()
-    support: Support | None = None
-
-    @property
-    def text(self) -> str:
-        return self.value if isinstance(self.value, str) else ""
-
-    def answer(self) -> Answer:
-        return Answer(self.value, self.confidence, self.citations, self.warnings, self.support)
 
 
 class Finalizer:
@@ -156,7 +144,7 @@ class Finalizer:
             self._attempts += 1
             if self._attempts > MAX_ATTEMPTS:
                 return _refused(words["too_many"])
-            draft = _Draft(final.value, final.confidence, final.evidence, policy)
+            draft = _Draft(Answer(final.value, final.confidence, ()), final.evidence, policy)
             try:
                 if self.fault is not None:
                     raise self.fault
@@ -165,16 +153,16 @@ class Finalizer:
                 self.fault = error
                 return _refused(words["check_failed"])
             if judgement.verdict.accepted:
-                self.answer = draft.answer()
+                self.answer = draft.answer
             return judgement
 
     async def judge_direct(self, answer: Answer) -> tuple[Answer, str | None]:
         """Judge an answer that no round can correct, and whose citations were looked up. Return it with the
         support of its claims, and why it is refused, or None. Raises AnswerCheckError."""
         policy = FinalizePolicy(last_round=True, looked_before=True)
-        draft = _Draft(answer.value, answer.confidence, None, policy, answer.citations, answer.warnings)
+        draft = _Draft(answer, None, policy)
         judgement = await self._judge(draft)
-        return draft.answer(), None if judgement.verdict.accepted else judgement.verdict.reason
+        return draft.answer, None if judgement.verdict.accepted else judgement.verdict.reason
 
     def gates(self, *, has_answer: bool) -> tuple[Gate, ...]:
         """Return what each gate said last, in the order in which they judge. Only a run without an answer
@@ -185,7 +173,7 @@ class Finalizer:
         words = table("feedback.toml")["finalize"]["refusals"]
         for name, check in self._checks:
             reasons = tuple(await check(draft))
-            self.note(name, reasons, draft.value)
+            self.note(name, reasons, draft.answer.value)
             is_lenient = draft.policy.warned or draft.policy.last_round
             if reasons and not (is_lenient and name in _CORRECTABLE):
                 reason = words.get(name, "{reasons}").format(reasons="; ".join(reasons))
@@ -205,14 +193,14 @@ class Finalizer:
 
     async def _check_form(self, draft: _Draft) -> Sequence[str]:
         """Check the value and the number of quotes, before any of them is looked up."""
-        words = table("feedback.toml")["finalize"]
-        is_blank = draft.value is None or (isinstance(draft.value, str) and not draft.value.strip())
+        words, value = table("feedback.toml")["finalize"], draft.answer.value
+        is_blank = value is None or (isinstance(value, str) and not value.strip())
         if self._answer_type is None and is_blank:
             return (words["blank"],)
         try:
-            size_of(draft.value)
+            size_of(value)
             if self._answer_type is not None:
-                await self._answer_type.check(draft.value)
+                await self._answer_type.check(value)
         except SchemaError as error:
             return (str(error),)
         quotes = sum(isinstance(piece, str) for piece in draft.evidence or ())
@@ -221,39 +209,41 @@ class Finalizer:
         return ()
 
     async def _check_evidence(self, draft: _Draft) -> Sequence[str]:
-        cited, pieces = Cited(draft.citations), len(draft.citations)
+        answer = draft.answer
+        cited, pieces = Cited(answer.citations), len(answer.citations)
+        text = answer.value if isinstance(answer.value, str) else ""
         if draft.evidence is not None:
             pieces = len(draft.evidence)
             cited = await cite(
                 draft.evidence,
-                draft.text,
+                text,
                 self._body,
                 was_seen=self._coverage.has_seen,
                 read_on=self._coverage.read_on,
             )
-            draft.citations = cited.citations
-        told = [*_describe("unsearched", cited), *_describe_unknown_marks(draft.text, pieces)]
-        draft.warnings += tuple(told)
+        told = [*_describe("unsearched", cited), *_describe_unknown_marks(text, pieces)]
+        draft.answer = replace(answer, citations=cited.citations, warnings=(*answer.warnings, *told))
         faults: Sequence[Status] = ("common", "too_long", "missing")
         return [*(line for fault in faults for line in _describe(fault, cited)), *told]
 
     async def _check_claims(self, draft: _Draft) -> Sequence[str]:
         if self._check_support is None:
             return ()
-        draft.support = await self._check_support(draft.value, draft.citations)
-        return _doubts(draft.support, draft.value)
+        support = await self._check_support(draft.answer.value, draft.answer.citations)
+        draft.answer = replace(draft.answer, support=support)
+        return _doubts(support, draft.answer.value)
 
     async def _ask_caller(self, draft: _Draft) -> Sequence[str]:
         if self._gate is None:
             return ()
-        kind = self._answer_type
+        kind, answer = self._answer_type, draft.answer
         return await self._gate.reasons(
             ProposedAnswer(
                 task=self._task,
-                answer=draft.value,
-                parsed=draft.value if kind is None else kind.parsed(draft.value),
-                confidence=draft.confidence,
-                citations=draft.citations,
+                answer=answer.value,
+                parsed=answer.value if kind is None else kind.parsed(answer.value),
+                confidence=answer.confidence,
+                citations=answer.citations,
                 coverage=self._coverage.report(),
                 sub_calls=self._sub_calls(),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rlm.answers.json_values import SchemaError
+from rlm.answers.answer_type import SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_prompts import ChildForm
 from rlm.lazy_dataclass import dataclass

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlm.accounting.metered_model import messages_of
-from rlm.answers.answer_type import AnswerType
-from rlm.answers.json_values import SchemaError
+from rlm.answers.answer_type import AnswerType, SchemaError
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.sub_models import ChildModel

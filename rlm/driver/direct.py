@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.answers.answer_type import AnswerType
+from rlm.answers.answer_type import AnswerType, SchemaError, parse_reply
 from rlm.answers.citations import cite
 from rlm.answers.finalization import Answer
-from rlm.answers.json_values import SchemaError, parse_reply
 from rlm.answers.reply_form import child_form, quoted_form
 from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.driver.outcome import Outcome

@@ -11,7 +11,6 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
 from typing import Any
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "html_answer",
     "html_text",
     "json_bytes",
-    "json_chunks",
     "json_text",
     "markdown_answer",
     "markdown_line",
@@ -130,12 +128,6 @@ def json_bytes(value: Any, *, indent: int | None = None, separators: tuple[str, 
     r"""Return `value` as JSON in UTF-8. Control characters and direction marks are escaped as `\uXXXX`."""
     # A lone surrogate becomes its escape.
     return json_text(value, indent=indent, separators=separators).encode("utf-8", "backslashreplace")
-
-
-def json_chunks(value: Any) -> Iterator[bytes]:
-    """Yield the pieces of `json_bytes`, for a value whose escapes would multiply its size in memory."""
-    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
-        yield piece.translate(_JSON_ESCAPED).encode("utf-8", "backslashreplace")
 
 
 # HTML

@@ -11,8 +11,7 @@ from typing import Any
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.answers.answer_type import AnswerType
-from rlm.answers.json_values import SchemaError
+from rlm.answers.answer_type import AnswerType, SchemaError
 from rlm.answers.support.claims import Claim
 from rlm.answers.support.passages import Passage
 from rlm.answers.thinking import without_reasoning

@@ -15,7 +15,7 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.options import Options, takes
 from rlm.documents import sources_from_arguments
 from rlm.documents.workspace import Workspace
-from rlm.escaping import json_chunks, terminal_text
+from rlm.escaping import json_bytes, terminal_text
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.isolation.policy import IsolationReport
@@ -74,10 +74,7 @@ def exec_(
     level = options.level()
     result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if options.json:
-        # Encoded in parts: JSON escapes can multiply the size of a hostile cell's output.
-        for chunk in json_chunks(_as_json(result, isolation)):
-            typer.echo(chunk, nl=False)
-        typer.echo()
+        typer.echo(json_bytes(_as_json(result, isolation)))
     else:
         _print(result, isolation)
     if result.status != "ok":

@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlm import Settings
-from rlm.answers.answer_type import AnswerType
-from rlm.answers.json_values import SchemaError
+from rlm.answers.answer_type import AnswerType, SchemaError
 from rlm.errors import UsageError
 from rlm.results import RunResult
 from rlm.testing import ScriptedModel

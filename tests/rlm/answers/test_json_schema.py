@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.answers import answer_type
-from rlm.answers.answer_type import AnswerType
-from rlm.answers.json_values import MAX_VALUE_CHARS, SchemaError, parse_reply
+from rlm.answers.answer_type import MAX_VALUE_CHARS, AnswerType, SchemaError, parse_reply
 
 read_schema = AnswerType.of_cell
 
