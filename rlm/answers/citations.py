@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from rlm.answers.quote_places import QuotePlace, Status, Wanted, find_places
+from rlm.answers.quote_places import Fault, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.documents.formats.cell_places import cell_place
 from rlm.lazy_dataclass import dataclass
@@ -42,9 +42,9 @@ class Cited:
     """The citations of an answer. `faults` say of some, by their place, why their quote was not found."""
 
     citations: tuple[Citation, ...]
-    faults: Mapping[int, Status] = field(default_factory=dict)
+    faults: Mapping[int, Fault] = field(default_factory=dict)
 
-    def unverified(self, fault: Status = "missing") -> list[str]:
+    def unverified(self, fault: Fault = "missing") -> list[str]:
         """Return what is unverified for this reason, as text. What a child saw on a page is not."""
         return [
             one.quote or f"({one.start}, {one.end})"
@@ -94,24 +94,25 @@ async def cite(
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
     found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
     the answer is ignored. Seen pages, and a span of pages without text, are never verified: they are cited as
-    seen if `was_seen` says that a child saw them. A
-    computed value is cited by its first row. So is a quote that the text does not hold, if `read_on`
-    returns the span of a page on which a child read it.
+    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold, if `read_on`
+    returns the span of a page on which a child read it. A computed value is cited by its first row.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if isinstance(piece, Span)]
     places = await _look_up([piece for piece in pieces if isinstance(piece, str)], body, spans)
     citations: list[Citation] = []
-    faults: dict[int, Status] = {}
+    faults: dict[int, Fault] = {}
 
-    def add_quote(quote: str, found: QuotePlace) -> None:
-        page = None if found.span is not None else read_on(quote)
-        if found.span is None:
-            faults[len(citations)] = found.status
-        citations.append(add_place(quote, found.span) if page is None else _seen(body, page, True, quote))
+    def add_quote(quote: str, found: Span | Fault) -> None:
+        if isinstance(found, Span):
+            citations.append(cite_place(quote, found))
+            return
+        faults[len(citations)] = found
+        page = read_on(quote)
+        citations.append(_citation(body, quote, None) if page is None else _seen(body, page, True, quote))
 
-    def add_place(quote: str, place: Span | None) -> Citation:
-        if place is not None and _has_no_text(quote, place, body):
+    def cite_place(quote: str, place: Span) -> Citation:
+        if _has_no_text(quote, place, body):
             return _seen(body, place, was_seen(place))
         return _citation(body, quote, place)
 
@@ -121,38 +122,39 @@ async def cite(
         elif isinstance(piece, SeenPages):
             citations.append(_seen(body, piece.span, was_seen(piece.span)))
         elif isinstance(piece, ComputedFrom):
-            first = add_place(_text_at(piece.rows[0], body), piece.rows[0])
+            first = cite_place(_text_at(piece.rows[0], body), piece.rows[0])
             citations.append(_computed(first, piece, body))
         else:
-            citations.append(add_place(_text_at(piece, body), piece))
+            citations.append(cite_place(_text_at(piece, body), piece))
     verified = [Span(one.start or 0, one.end or 0) for one in citations if one.verified]
     answer_quotes = list(dict.fromkeys(quote.rstrip(_SENTENCE_END) for quote in quotes_in(answer)))
     for quote, found in (await _look_up_passages(answer_quotes, body, verified)).items():
-        span = found.span
-        if span is None or not any(one.start <= span.start and span.end <= one.end for one in verified):
+        if not isinstance(found, Span) or not any(
+            one.start <= found.start and found.end <= one.end for one in verified
+        ):
             add_quote(quote, found)
     return Cited(_numbered(citations), faults)
 
 
-async def _look_up(quotes: Sequence[str], body: Body, near: Sequence[Span]) -> dict[str, QuotePlace]:
+async def _look_up(quotes: Sequence[str], body: Body, near: Sequence[Span]) -> dict[str, Span | Fault]:
     """Return the place of each quote. A quote that proves nothing is not looked up."""
     each = list(dict.fromkeys(quotes))
     telling = [quote for quote in each if not _proves_nothing(quote)]
     wanted = [Wanted(quote, None if len(quote.split()) > 1 else _MAX_PLACES) for quote in telling]
     places = dict(zip(telling, await find_places(wanted, body, near), strict=True))
-    return {quote: places.get(quote, QuotePlace("common")) for quote in each}
+    return {quote: places.get(quote, "common") for quote in each}
 
 
 async def _look_up_passages(
     passages: Sequence[str], body: Body, near: Sequence[Span]
-) -> dict[str, QuotePlace]:
+) -> dict[str, Span | Fault]:
     """Return the place of each passage that an answer quotes. Its first letter may be a capital that only the
     sentence of the answer gave it."""
     lowered = {passage: passage[:1].lower() + passage[1:] for passage in passages if passage[:1].isupper()}
     places = await _look_up([*passages, *lowered.values()], body, near)
     return {
         passage: places[passage]
-        if places[passage].span is not None or passage not in lowered
+        if isinstance(places[passage], Span) or passage not in lowered
         else places[lowered[passage]]
         for passage in passages
     }

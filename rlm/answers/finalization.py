@@ -15,7 +15,7 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.answers.answer_gate import AnswerGate
 from rlm.answers.answer_type import AnswerType, SchemaError, size_of
 from rlm.answers.citations import Cited, cite
-from rlm.answers.quote_places import Status
+from rlm.answers.quote_places import Fault
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
 from rlm.lazy_dataclass import dataclass
@@ -223,7 +223,7 @@ class Finalizer:
             )
         told = [*_describe("unsearched", cited), *_describe_unknown_marks(text, pieces)]
         draft.answer = replace(answer, citations=cited.citations, warnings=(*answer.warnings, *told))
-        faults: Sequence[Status] = ("common", "too_long", "missing")
+        faults: Sequence[Fault] = ("common", "too_long", "missing")
         return [*(line for fault in faults for line in _describe(fault, cited)), *told]
 
     async def _check_claims(self, draft: _Draft) -> Sequence[str]:
@@ -269,7 +269,7 @@ def _doubts(support: Support | None, value: Any) -> list[str]:
     return [words.format(count=len(claims), claims=len(support.claims), shown=shown + more)]
 
 
-def _describe(fault: Status, cited: Cited) -> list[str]:
+def _describe(fault: Fault, cited: Cited) -> list[str]:
     """Describe the pieces of evidence that are unverified for one reason, in one line if there are any."""
     quotes = cited.unverified(fault)
     shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_MAX_SHOWN])

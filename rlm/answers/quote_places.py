@@ -7,13 +7,12 @@ import threading
 from collections.abc import Sequence
 from typing import Literal
 
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.quotes import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.types import Span
 
-__all__ = ["QuotePlace", "Status", "Wanted", "find_places"]
+__all__ = ["Fault", "Wanted", "find_places"]
 
 SEARCH_SECONDS = 3.0
 """Seconds of computing of a search."""
@@ -30,23 +29,14 @@ _STOP_SECONDS = 1.5
 
 _turn = threading.Lock()
 
-Status = Literal["found", "missing", "common", "too_long", "unsearched"]
+Fault = Literal["missing", "common", "too_long", "unsearched"]
+"""Why a quote has no span. `common`: it stands in too many places. `unsearched`: it was not looked up in
+time."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuotePlace:
-    """The result for one quote. Only a `found` one has a span.
-
-    `common`: it stands in too many places. `unsearched`: it was not looked up in time.
-    """
-
-    status: Status
-    span: Span | None = None
-
-
-async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span] = ()) -> list[QuotePlace]:
-    """Return the place of each quote, as `find_quotes` chooses it. Takes at most 3 s of computing, and
-    20 s more for a gigabyte."""
+async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span] = ()) -> list[Span | Fault]:
+    """Return the span of each quote, as `find_quotes` chooses it, or why there is none. Takes at most 3 s of
+    computing, and 20 s more for a gigabyte."""
     if not quotes:
         return []
     hints = [
@@ -80,8 +70,6 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
         await asyncio.wait([searching], timeout=_STOP_SECONDS)
         raise
     return [
-        QuotePlace(one.status, Span(body.char_of(one.start), body.char_of(one.end)))
-        if one.status == "found"
-        else QuotePlace(one.status)
+        Span(body.char_of(one.start), body.char_of(one.end)) if one.status == "found" else one.status
         for one in places
     ]

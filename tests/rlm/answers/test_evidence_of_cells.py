@@ -27,9 +27,7 @@ MISTAKES = {
     "finalize('x', evidence=[(-1, -10)])": "ValueError: (-1, -10) is no span",
     "finalize('x', evidence=hits)": "ValueError: evidence holds 20,000 pieces, and an answer takes at most",
     "sub_query('q', hits)": "SliceTooLarge: the slice has 20,000 pieces, and a child takes at most 10,000",
-    "sub_query_batch('q', [hits, (0, 5)])": "SliceTooLarge: the slice has 20,000 pieces",
     "sub_query_map(['q', 'r'], [(0, 5), hits])": "SliceTooLarge: the slice has 20,000 pieces",
-    "sub_rlm('q', hits)": "SliceTooLarge: the slice has 20,000 pieces",
     "sub_rlm(['q'], [hits])": "SliceTooLarge: the slice has 20,000 pieces",
 }
 

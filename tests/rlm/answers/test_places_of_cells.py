@@ -16,12 +16,9 @@ EVIDENCE = {
     "quote('The rent  is 900 euros')": "The rent is 900 euros",
     "[quote('The lease for Mill Road'), quote('room for 40 people')]": "The lease for Mill Road",
     "around(search('900')[0], by='sentence')": "The rent is 900 euros a month.",
-    "around(search('900|Kiel'), 0)": LEASE.split("\n")[1] + "\n",
-    "search('900')": LEASE.split("\n")[1],
     "[search('900')]": LEASE.split("\n")[1],
     "(peek(0, 1), chunk(90)[:1])[1:]": TEXT[:90],
     "around(search('900')[0], by='section')": "# Lease\n",
-    "peek(search('900')[0])": "",
     "sub_query('q', around(search('Kiel')[0]))": "The office in Kiel has room",
 }
 
