@@ -15,24 +15,9 @@ ROOM = 32_000
 COUNTER = get_counter("estimate")
 CHANCE = random.Random(7)
 WORDS = [
-    "the",
-    "yard",
-    "was",
-    "closed",
-    "in",
-    "May",
-    "because",
-    "cranes",
-    "and",
-    "ships",
-    "were",
-    "sold",
-    "to",
-    "another",
-    "harbour",
-    "far",
-    "away",
-]
+    "the", "yard", "was", "closed", "in", "May", "because", "cranes", "and", "ships", "were", "sold",
+    "to", "another", "harbour", "far", "away",
+]  # fmt: skip
 LEVELS = ("INFO", "WARN", "ERROR")
 TEXTS = {
     "log": "".join(
@@ -61,8 +46,7 @@ finalize([size, len(r), r.failed])
 """
 
 
-@pytest.mark.parametrize("kind", TEXTS)
-@pytest.mark.parametrize("ratio", [0.67, 0.95, 1.2])
+@pytest.mark.parametrize(("kind", "ratio"), [("log", 1.2), ("prose", 0.67), ("chinese", 0.95)])
 async def test_chunks_of_the_plan_hold_60_to_90_percent_of_the_room(run, block, kind, ratio) -> None:
     """`ratio` is a real tokenizer's count over our estimate, which is too high on purpose for most."""
     counted: list[int] = []

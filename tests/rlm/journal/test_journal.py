@@ -49,19 +49,6 @@ async def write_run(journal: Journal, run_id: str, events: int = 1, stop: str | 
             await log.append("finished", {"stop_reason": stop})
 
 
-async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
-    """The log is append-only: events that were read never change."""
-    async with Journal.open(store) as journal:
-        await write_run(journal, "r1", events=3)
-        before = await journal.events("r1")
-    async with Journal.open(str(store)) as journal:
-        assert await journal.events("r1") == before
-        await write_run(journal, "r2")
-        assert await journal.events("r1") == before
-    async with Journal.open(f"sqlite:///{store}") as journal:
-        assert [run.run_id for run in await journal.runs()] == ["r2", "r1"]
-
-
 async def test_runs_are_listed_newest_first(store: Path) -> None:
     """The number of listed runs is limited."""
     async with Journal.open(store) as journal:

@@ -37,13 +37,6 @@ async def hold(journal: Journal) -> threading.Event:
     return free
 
 
-async def test_an_event_is_committed_when_its_append_returns(tmp_path: Path) -> None:
-    store = tmp_path / "rlm.db"
-    async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
-        for number in range(2, 22):
-            assert await log.append("cell", {}) == number == count_events(store)
-
-
 async def test_an_event_whose_caller_was_cancelled_is_committed(tmp_path: Path) -> None:
     """Both while it is being written and while it waits for its turn."""
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r1", "t", {}) as log:

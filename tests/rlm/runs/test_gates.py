@@ -181,16 +181,6 @@ async def test_a_clean_run_lacks_nothing(run, block) -> None:
         assert result.notes == ()
 
 
-async def test_what_a_run_did_without_is_listed(run, block) -> None:
-    def root(request) -> str:
-        code = "finalize('one')" if request.round > 1 else "import os; os.kill(os.getpid(), 9)"
-        return block(f"{LOOK}{code}")
-
-    result = await run(ScriptedModel.of(root=root, child="-"))
-    assert "kernel" in [one.kind for one in result.notes]
-    assert RunResult.from_json(result.to_json()) == result
-
-
 async def test_what_a_sub_rlm_did_without_is_a_note_of_its_run(run, block) -> None:
     def root(request) -> str:
         if "the sub-task" not in request.messages[1].content:
