@@ -78,20 +78,15 @@ def is_event(kind: str, data: Any) -> bool:
     return is_record(result) and (kind != "cell" or is_record(result.get("report")))
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is(kind: type) -> _Check:
+    return lambda value: isinstance(value, kind)
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
+_is_text, _is_flag, _is_none = _is(str), _is(bool), _is(type(None))
 
 
 def _is_span(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_count, value))
-
-
-def _is_none(value: Any) -> bool:
-    return value is None
 
 
 def _any(*checks: _Check) -> _Check:

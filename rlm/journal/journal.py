@@ -20,7 +20,7 @@ from rlm.journal.events import JournalEvent, RunState, RunSummary
 from rlm.journal.provider_batches import drop_calls_of
 from rlm.journal.redaction import Redaction
 from rlm.journal.schema import open_store
-from rlm.journal.stored_log import StoredLog, encode, event_bytes, read_events, read_last_event
+from rlm.journal.stored_log import ALL, StoredLog, encode, event_bytes, read_events, read_last_event
 from rlm.results import RESUMABLE, RunTotals
 from rlm.sandbox.folders import OwnerProcess
 
@@ -117,11 +117,8 @@ class Journal:
 
     async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """Return the newest runs, newest first; `limit` None returns all. Skips damaged ones."""
-        query = f"SELECT * FROM runs {_NEWEST_FIRST}"  # noqa: S608 - a constant
-        if limit is None:
-            rows = await self._store.rows(query)
-        else:
-            rows = await self._store.rows(f"{query} LIMIT :most", most=limit)
+        query = f"SELECT * FROM runs {_NEWEST_FIRST} LIMIT :most"  # noqa: S608 - a constant
+        rows = await self._store.rows(query, most=ALL if limit is None else limit)
         found: list[RunSummary] = []
         for row in rows:
             with contextlib.suppress(JournalError):  # whoever asks for that run by name is told

@@ -19,6 +19,8 @@ from rlm.results import RunTotals
 
 __all__ = ["StoredLog", "encode", "event_bytes", "read_events", "read_last_event"]
 
+ALL = 2**62
+"""A limit of rows that is none."""
 _CONFIRMED_SECONDS = 0.25
 """How long `check_ownership` trusts its last answer: the children of a batch do not all ask the store."""
 _LAST_KINDS = frozenset({"finished", "interrupted"})
@@ -147,12 +149,10 @@ async def read_events(
     """Return the committed events of a run behind `after`, in order, at most `limit`; () if the run is not in
     the store. Raises JournalError for a damaged event."""
     query = (
-        "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id AND seq > :after ORDER BY seq"
+        "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id AND seq > :after ORDER BY seq "
+        "LIMIT :most"
     )
-    if limit is None:
-        rows = await store.rows(query, run_id=run_id, after=after)
-    else:
-        rows = await store.rows(f"{query} LIMIT :most", run_id=run_id, after=after, most=limit)
+    rows = await store.rows(query, run_id=run_id, after=after, most=ALL if limit is None else limit)
     return tuple(_decode(store.name, row) for row in rows)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +269,8 @@ class Run:
             self.input.body, self._earlier, self._task, looks=self._looks.are_possible
         )
         if first == "map-reduce":
-            return await self._answer_by_map_reduce()
+            self.config.tell(RunStarted(self._log.run_id, first, self.config.model.name))
+            return self._finish(await self._outcome_without_code(first), first)
         falls_back = self.config.settings.strategy == "auto"
         if first == "direct":
             result = await self._answer_directly()
@@ -335,7 +337,7 @@ class Run:
     async def _answer_directly(self) -> RunResult | None:
         """Answer by one direct call. Return None if the run must continue as an RLM."""
         self.config.tell(RunStarted(self._log.run_id, "direct", self.config.model.name))
-        outcome = await self._direct_outcome()
+        outcome = await self._outcome_without_code("direct")
         ended = outcome.stop_reason in _ENDS_DIRECT
         if outcome.answer is None and not ended and self.config.settings.strategy == "auto":
             why = outcome.detail if outcome.stop_reason == "invalid_reply" else outcome.stop_reason
@@ -344,19 +346,6 @@ class Run:
             await self._note_degradation("direct_call", abstained)
             return None
         return self._finish(outcome, "direct")
-
-    async def _direct_outcome(self) -> Outcome:
-        return await self._outcome_of(
-            answer_directly(
-                self.config.model,
-                self._task,
-                self.input.body,
-                run_context=self.run_context,
-                settings=self.config.settings.direct,
-                answer_type=self._options.answer_type,
-                earlier=self._earlier,
-            )
-        )
 
     async def _answer_in_rounds(self, *, falls_back: bool = False) -> RunResult:
         config, options = self.config, self._options
@@ -401,41 +390,32 @@ class Run:
         strategy: Strategy = "direct" if short else "map-reduce"
         message = f"the rounds gave no answer ({ended.detail}): fell back to {strategy}"
         await self._note_degradation("strategy", message)
-        outcome = await (self._direct_outcome() if short else self._map_reduce_outcome())
+        outcome = await self._outcome_without_code(strategy)
         if outcome.answer is None:
             self.warn(f"{strategy} gave no answer either: {outcome.detail}")
             return self._finish(ended, "rlm")
         return self._finish(outcome, strategy)
 
-    async def _answer_by_map_reduce(self) -> RunResult:
-        self.config.tell(RunStarted(self._log.run_id, "map-reduce", self.config.model.name))
-        return self._finish(await self._map_reduce_outcome(), "map-reduce")
-
-    async def _map_reduce_outcome(self) -> Outcome:
-        config, options = self.config, self._options
-        strategy = MapReduce(
-            config.model,
-            self._child_calls,
-            self.input.body,
-            self.run_context,
-            config.settings.direct,
-        )
-        return await self._outcome_of(
-            strategy.answer(self._task, answer_type=options.answer_type, earlier=self._earlier)
-        )
-
-    async def _outcome_of(self, answering: Awaitable[Outcome]) -> Outcome:
-        """Return the outcome of a strategy without rounds. A failing model or a limit becomes its reason."""
+    async def _outcome_without_code(self, strategy: Strategy) -> Outcome:
+        """Return the outcome of a direct call or of map-reduce. A failing model or a limit becomes its
+        reason."""
+        model, body, settings = self.config.model, self.input.body, self.config.settings.direct
+        map_reduce = MapReduce(model, self._child_calls, body, self.run_context, settings)
+        answer = map_reduce.answer
+        if strategy == "direct":
+            answer = partial(
+                answer_directly, model, body=body, run_context=self.run_context, settings=settings
+            )
         try:
-            found = await answering
+            found = await answer(self._task, answer_type=self._options.answer_type, earlier=self._earlier)
         except ModelError as error:
             return Outcome(None, "model", detail=str(error))
         except BudgetExhausted as error:
             return Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
         if found.answer is None:
             return found
-        answer, refused = await self._finalizer.judge_direct(found.answer)
-        return replace(found, answer=answer) if refused is None else no_answer("invalid_reply", refused)
+        judged, refused = await self._finalizer.judge_direct(found.answer)
+        return replace(found, answer=judged) if refused is None else no_answer("invalid_reply", refused)
 
     def _new_sandbox(self) -> Sandbox:
         if self._kernel is not None:
