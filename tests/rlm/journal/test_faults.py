@@ -140,7 +140,10 @@ async def cut_after_commit(url: str, folder: Path) -> AsyncIterator[tuple[str, l
         yield f"postgresql:///{facts['dbname']}?{where}", cuts
 
 
-async def test_a_commit_whose_answer_was_lost_is_not_made_twice(postgres_url: str) -> None:
+async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_SERVER_PAUSE_SECONDS", 0.02)
     if not str(conninfo_to_dict(postgres_url).get("host", "")).startswith("/"):
         pytest.skip("the server at RLM_TEST_PG_URL is not on a socket of this machine")
     folder = Path(f"/tmp/rlm-cut-{os.getpid()}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm import RLM, Limits, RunResult, Settings
+from rlm import Limits, RunResult, Settings
 from rlm.errors import JournalError, ModelRejected, ModelUnavailable, UsageError
 from rlm.journal import Journal
 from rlm.models.base import Message, Reply, Request
@@ -75,16 +75,6 @@ async def everything(store: Path) -> list[object]:
     async with Journal.open(store) as journal:
         runs = await journal.runs(limit=None)
         return [runs, [await journal.events(run.run_id) for run in runs]]
-
-
-async def test_a_resumed_run_can_be_replayed(run, block) -> None:
-    failed = await run(ScriptedModel.of(root=[block("a = sub_query('q', (0, 3))"), ModelUnavailable("down")],
-                                        child="yes"))  # fmt: skip
-    settings = Settings(sandbox=run.level, store=run.store)
-    model = ScriptedModel.of(root=[block("finalize([str(a), str(sub_query('r', (0, 3)))])")], child="no")
-    result = await RLM(model, settings=settings).resume(failed.run_id)
-    assert result.answer == ["yes", "no"]
-    assert (await replay_run(run, result)).equal
 
 
 @pytest.mark.parametrize(
@@ -185,11 +175,3 @@ async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> No
     assert "has no reply to this root call" in other.warnings[-1]
     with pytest.raises(JournalError, match="no run in"):
         await run("replay:nonesuch")
-
-
-async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) -> None:
-    """A run without the required events is reported as such."""
-    async with Journal.open(run.store) as journal, journal.run("old", "q", {"model": "extractive"}) as log:
-        await log.append("finished", {"stop_reason": "finalized"})
-    with pytest.raises(JournalError, match="another version of rlm"):
-        await replay("old", store=run.store, settings=replace(Settings(), sandbox=run.level))

@@ -353,41 +353,6 @@ def _concurrency(block, **codes: str):
     return lambda request: scripts[request.task][request.round - 1]
 
 
-TREE = {
-    "How many?": ["a = sub_rlm('inner', (4, 13))\nprint(a)", "finalize([str(a), a.evidence])"],
-    "inner": [
-        "x = str(sub_query('q1', (0, 3)))",
-        "y = str(sub_query('q2', (4, 9)))",
-        "finalize(x + y, evidence=[(0, 3)])",
-    ],
-}
-
-
-async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> None:
-    """Cells are replayed, and the tree is served from the journal."""
-    codes = {
-        **TREE,
-        "How many?": [
-            "a = sub_rlm('inner', (4, 13))",
-            "import os, pathlib\np = pathlib.Path('died')\n"
-            "died = 'again' in globals()\nagain = True\n"
-            "if not died: os.kill(os.getpid(), 9)",
-            "finalize(str(a))",
-        ],
-    }
-    asked: list[str] = []
-
-    def child(request):
-        asked.append(request.task)
-        return f"to {request.task};"
-
-    model = ScriptedModel.of(root=_concurrency(block, **codes), child=child)
-    result = await run(model, "one two three\n")
-    assert result.answer == "to q1;to q2;"
-    assert asked == ["q1", "q2"]
-    assert [request.task for request in model.requests if request.role == "root"].count("inner") == 3
-
-
 async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:
     """This holds even if the run was left before its root had replied."""
     codes = {"How many?": ["finalize(str(sub_rlm('inner', (4, 13))))"], "inner": ["finalize(peek(0, 3))"]}
