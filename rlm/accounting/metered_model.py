@@ -158,9 +158,7 @@ class MeteredModel:
     def cost_usd(self) -> float | None:
         """Return the dollars of all calls so far, or None if a price is unknown."""
         costs = [one.cost_usd for one in self._sums.values()]
-        return (
-            None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
-        )
+        return None if None in costs else sum(filter(None, costs))
 
     def totals(self, rounds: int, sub_calls: int) -> RunTotals:
         """Return what the list of runs shows. The only place that fills a RunTotals."""

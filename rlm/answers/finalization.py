@@ -32,7 +32,6 @@ MAX_ATTEMPTS = 200
 MAX_QUOTES = 50
 """Limit of quotes, because each may need a search of the whole body."""
 _MAX_REFUSALS = 50
-_MAX_REASON = 500
 
 GateName = Literal["input", "schema", "evidence", "support", "check"]
 _CORRECTABLE: frozenset[GateName] = frozenset({"evidence", "support"})
@@ -183,7 +182,7 @@ class Finalizer:
     def note(self, name: str | None, reasons: Sequence[str], value: Any = None) -> None:
         """Note what a gate said of an answer, now or in the journal. `reasons` refuse it."""
         if name is not None and (gate := self._gates.get(name)) is not None:
-            refusals = (*gate.refusals, *(reason[:_MAX_REASON] for reason in reasons))[:_MAX_REFUSALS]
+            refusals = (*gate.refusals, *reasons)[:_MAX_REFUSALS]
             self._gates[name] = Gate(name, not reasons, refusals, value if reasons else None)
 
     async def _check_input(self, draft: _Draft) -> Sequence[str]:

@@ -102,7 +102,6 @@ class Answer(BaseModel):
     def of(cls, result: results.RunResult) -> Answer:
         """Return what a client sees of a result."""
         text = None if result.answer is None else result.marked_text
-        costs = [one.cost_usd for one in result.usage]
         return cls(
             run_id=result.run_id,
             answer=None if text is None else cut(text),
@@ -122,7 +121,7 @@ class Answer(BaseModel):
             rounds=result.rounds,
             sub_calls=result.sub_calls,
             tokens=sum(one.input_tokens + one.output_tokens for one in result.usage),
-            cost_usd=None if None in costs else round(sum(one for one in costs if one is not None), 6),
+            cost_usd=None if result.cost_usd is None else round(result.cost_usd, 6),
             seconds=result.seconds,
             warnings=[cut(terminal_line(one), _MAX_LINE) for one in result.warnings[:_MAX_WARNINGS]],
         )

@@ -83,8 +83,7 @@ class MethodRow:
     @property
     def cost_usd(self) -> float | None:
         """The cost in US dollars; None if a price is unknown."""
-        costs = [usage.cost_usd for usage in self.result.usage]
-        return None if None in costs else sum(cost or 0.0 for cost in costs)
+        return self.result.cost_usd
 
     @property
     def is_verified(self) -> bool:

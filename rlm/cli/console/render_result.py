@@ -239,7 +239,4 @@ def _unsupported(result: RunResult) -> list[str]:
 
 
 def _cost(result: RunResult) -> str:
-    costs = [usage.cost_usd for usage in result.usage]
-    if any(cost is None for cost in costs):
-        return "cost unknown"
-    return dollars(sum(cost for cost in costs if cost is not None))
+    return "cost unknown" if result.cost_usd is None else dollars(result.cost_usd)

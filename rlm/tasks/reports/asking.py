@@ -196,7 +196,6 @@ def account_of(question: Question, outcome: Outcome, gaps: Sequence[tuple[Questi
         return QuestionAccount(question.number, question.text, "not asked", False)
     if isinstance(outcome, str):
         return QuestionAccount(question.number, question.text, "failed", False)
-    costs = [one.cost_usd for one in outcome.usage]
     how: Way = "direct" if outcome.coverage.complete else "passages"
     if outcome.strategy == "map-reduce" or outcome.rounds:
         how = "map-reduce" if outcome.strategy == "map-reduce" else "rounds"
@@ -208,7 +207,7 @@ def account_of(question: Question, outcome: Outcome, gaps: Sequence[tuple[Questi
         sum(one.calls for one in outcome.usage),
         outcome.rounds,
         sum(one.input_tokens + one.output_tokens for one in outcome.usage),
-        None if None in costs else sum(cost for cost in costs if cost is not None),
+        outcome.cost_usd,
         outcome.seconds,
     )
 
