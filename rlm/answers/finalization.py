@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from rlm.accounting.coverage import CoverageLedger
@@ -109,21 +110,19 @@ class Finalizer:
         sub_calls: Callable[[], int] = lambda: 0,
     ) -> None:
         self._body = body
-        self._check_support = check_support
         self._coverage = coverage
         self._answer_type = answer_type
         self._task = task
-        self._gate = gate
         self._sub_calls = sub_calls
-        checks: list[tuple[GateName, bool, Callable[[_Draft], Awaitable[Sequence[str]]]]] = [
-            ("input", body.chars > 0, self._check_input),
-            ("schema", answer_type is not None, self._check_form),
-            ("evidence", True, self._check_evidence),
-            ("support", check_support is not None, self._check_claims),
-            ("check", gate is not None, self._ask_caller),
-        ]
-        self._checks = [(name, check) for name, _, check in checks]
-        self._gates = {str(name): Gate(name) for name, is_armed, _ in checks if is_armed}
+        self._checks: dict[GateName, Callable[[_Draft], Awaitable[Sequence[str]]]] = {}
+        if body.chars:
+            self._checks["input"] = self._check_input
+        self._checks |= {"schema": self._check_form, "evidence": self._check_evidence}
+        if check_support is not None:
+            self._checks["support"] = partial(self._check_claims, check_support)
+        if gate is not None:
+            self._checks["check"] = partial(self._ask_caller, gate)
+        self._gates = {str(name): Gate(name) for name in self._checks if answer_type or name != "schema"}
         self.fault: AnswerCheckError | None = None
         self.answer: Answer | None = None
         self._attempts = 0
@@ -170,7 +169,7 @@ class Finalizer:
 
     async def _judge(self, draft: _Draft) -> Judgement:
         words = table("feedback.toml")["finalize"]["refusals"]
-        for name, check in self._checks:
+        for name, check in self._checks.items():
             reasons = tuple(await check(draft))
             self.note(name, reasons, draft.answer.value)
             is_lenient = draft.policy.warned or draft.policy.last_round
@@ -186,7 +185,7 @@ class Finalizer:
             self._gates[name] = Gate(name, not reasons, refusals, value if reasons else None)
 
     async def _check_input(self, draft: _Draft) -> Sequence[str]:
-        if not self._body.chars or self._coverage.looked or draft.policy.looked_before:
+        if self._coverage.looked or draft.policy.looked_before:
             return ()
         return (table("feedback.toml")["finalize"]["not_looked"],)
 
@@ -225,18 +224,14 @@ class Finalizer:
         faults: Sequence[Fault] = ("common", "too_long", "missing")
         return [*(line for fault in faults for line in _describe(fault, cited)), *told]
 
-    async def _check_claims(self, draft: _Draft) -> Sequence[str]:
-        if self._check_support is None:
-            return ()
-        support = await self._check_support(draft.answer.value, draft.answer.citations)
+    async def _check_claims(self, check: CheckAnswer, draft: _Draft) -> Sequence[str]:
+        support = await check(draft.answer.value, draft.answer.citations)
         draft.answer = replace(draft.answer, support=support)
         return _doubts(support, draft.answer.value)
 
-    async def _ask_caller(self, draft: _Draft) -> Sequence[str]:
-        if self._gate is None:
-            return ()
+    async def _ask_caller(self, gate: AnswerGate, draft: _Draft) -> Sequence[str]:
         kind, answer = self._answer_type, draft.answer
-        return await self._gate.reasons(
+        return await gate.reasons(
             ProposedAnswer(
                 task=self._task,
                 answer=answer.value,

@@ -135,7 +135,7 @@ def json_bytes(value: Any, *, indent: int | None = None, separators: tuple[str, 
 
 def html_answer(answer: str) -> str:
     """Return an answer escaped for HTML. Lines that look like the runtime's sources begin with `> `."""
-    return html_text("\n".join(map(_quoted_if_runtime_like, terminal_text(answer).split("\n"))))
+    return html.escape(terminal_answer(answer, markdown=False))
 
 
 def html_text(text: str) -> str:

@@ -148,7 +148,7 @@ class SupportModel:
                             _text_of(passages[number - 1]),
                             passages[number - 1].label,
                             _near_of(passages[number - 1]),
-                            _is_row(passages[number - 1]),
+                            passages[number - 1].window is not None,
                             passages[number - 1].follows,
                         )
                         for number in cited
@@ -229,17 +229,13 @@ def _with_windows(numbers: Iterable[int], passages: Sequence[Passage]) -> set[in
     return shown
 
 
-def _is_row(passage: Passage) -> bool:
-    return passage.window is not None
-
-
 def _text_of(passage: Passage) -> str:
     return (passage.shown or passage.text)[:_SHOWN_CHARS]
 
 
 def _near_of(passage: Passage) -> str:
     """Return what stands next to a passage, if it is not shown in a row of messages."""
-    return "" if _is_row(passage) else passage.near[:_NEAR_CHARS]
+    return passage.near[:_NEAR_CHARS] if passage.window is None else ""
 
 
 def _tokens_of(numbers: Iterable[int], passages: Sequence[Passage]) -> int:
@@ -247,6 +243,6 @@ def _tokens_of(numbers: Iterable[int], passages: Sequence[Passage]) -> int:
     total = 0
     for number in numbers:
         one = passages[number - 1]
-        frame = _ROW_FRAME if _is_row(one) else _FRAME
+        frame = _FRAME if one.window is None else _ROW_FRAME
         total += frame + estimate(_text_of(one) + one.label[:200] + _near_of(one))
     return total
