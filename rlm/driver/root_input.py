@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.sub_models import SubModels
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.info import Prices
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
@@ -17,7 +16,7 @@ from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.parts import blank_pages
 from rlm.settings import Limits, Settings
 
-__all__ = ["RootQuestion", "root_helpers", "root_input"]
+__all__ = ["root_helpers", "root_input"]
 
 _MAX_NAMES = 20
 _SAMPLE_CHARS = 20_000
@@ -25,20 +24,8 @@ _CHILD_FRAME = 600
 """Tokens of a child's prompt besides its slice."""
 
 
-@dataclass(frozen=True, slots=True)
-class RootQuestion:
-    """The task with what shapes its answer. `earlier` and `variables` come from the questions before it in
-    the same kernel; `tools` are the host's functions."""
-
-    task: str
-    answer_type: AnswerType | None = None
-    earlier: Sequence[EarlierQuestion] = ()
-    variables: Sequence[str] = ()
-    tools: Sequence[Helper] = ()
-
-
 def root_input(
-    question: RootQuestion,
+    task: str,
     body: Body,
     model: Model,
     limits: Limits,
@@ -46,19 +33,24 @@ def root_input(
     children: SubModels,
     prices: Prices,
     *,
+    answer_type: AnswerType | None = None,
+    earlier: Sequence[EarlierQuestion] = (),
+    variables: Sequence[str] = (),
+    tools: Sequence[Helper] = (),
     looks: bool = False,
 ) -> RootInput:
-    """Return the input of the root's first prompt. `looks`: children can look at pages of the body."""
+    """Return the input of the root's first prompt. `earlier` and `variables` come from the questions before
+    it in the same kernel; `tools` are the host's functions. `looks`: children can look at pages of the
+    body."""
     several = children.described(prices)
-    named = {tool.name for tool in question.tools}
+    named = {tool.name for tool in tools}
     root, window = settings.root, model.window
-    answer_type = question.answer_type
     return RootInput(
-        task=question.task,
+        task=task,
         helpers=root_helpers(looks=looks, taken=named),
-        earlier=tuple(question.earlier),
-        variables=tuple(question.variables),
-        tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),
+        earlier=tuple(earlier),
+        variables=tuple(variables),
+        tools=tuple(HelperDoc(tool.call, tool.summary) for tool in tools),
         handle=HandleFacts.of(
             body.text,
             chars=body.chars,

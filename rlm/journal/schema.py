@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from rlm.database.location import opened, store_at
+from rlm.database import opened, store_at
 from rlm.database.store import Schema, Store
 from rlm.errors import JournalError
 

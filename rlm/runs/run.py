@@ -28,7 +28,7 @@ from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver
 from rlm.driver.map_reduce import MapReduce
 from rlm.driver.outcome import Outcome
-from rlm.driver.root_input import RootQuestion, root_input
+from rlm.driver.root_input import root_input
 from rlm.driver.root_state import RootState
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import (
@@ -111,7 +111,6 @@ class RunResources:
     kernel: SharedKernel | None = None
 
 
-_NO_OPTIONS = RunOptions()
 _ENDS_DIRECT = frozenset({"model", *STOP_REASONS.values()})
 """Stop reasons of a direct call after which rounds would fail, too."""
 _FALLS_BACK = frozenset({"contract_violation", "rounds"})
@@ -133,7 +132,7 @@ class Run:
         input_: RunInput,
         log: RunLog,
         resources: RunResources,
-        options: RunOptions = _NO_OPTIONS,
+        options: RunOptions,
     ) -> None:
         self.config = config
         self.input = input_
@@ -366,15 +365,18 @@ class Run:
             if falls_back
             else config.limits.max_violations,
         )
-        question = RootQuestion(self._task, options.answer_type, self._earlier, self._variables, self._tools)
         prompt = root_input(
-            question,
+            self._task,
             self.input.body,
             config.model,
             config.limits,
             config.settings,
             config.children,
             config.prices,
+            answer_type=options.answer_type,
+            earlier=self._earlier,
+            variables=self._variables,
+            tools=self._tools,
             looks=self._looks.are_possible,
         )
         outcome = await driver.run(prompt)

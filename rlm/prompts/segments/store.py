@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rlm.database.location import store_at
+from rlm.database import store_at
 from rlm.database.store import Row, RowConflict, Schema, Store, Transaction, one_of
 from rlm.prompts.segments.segment import (
     DEPRECATED,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlm.database.location import store_at
+from rlm.database import store_at
 from rlm.database.store import Schema, Transaction
 from rlm.prompts import ScopedInput, ScopedPrompt
 from rlm.prompts.segments import DEPRECATED, ScopeRefused, SegmentRefused, SegmentStore, StoreUnavailable
