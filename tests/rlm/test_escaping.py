@@ -227,10 +227,10 @@ def test_hidden_characters_are_removed_or_shown() -> None:
         "\n```",
     ],
 )
-def test_a_megabyte_is_fast(piece: str) -> None:
-    answer = piece * (1_000_000 // len(piece))
+def test_a_long_answer_is_fast(piece: str) -> None:
+    answer = piece * (300_000 // len(piece))
     began = time.process_time()
     markdown_answer(answer)
     markdown_line(answer)
     terminal_answer(answer)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -56,9 +56,9 @@ async def check_support(
 
     A claim that is word for word in a passage, or whose numbers and names its passages have, is supported.
     Words refute nothing: other claims are unchecked, except those without any quote in the text, which are
-    unsupported. With `model`, one call judges the claims that are not word for word in
-    their passages, and its judgement counts. If the budget has no room for the call, the model fails or its
-    reply is unusable, `notes` say so.
+    unsupported. With `model`, one call judges the claims that are not word for word in their passages, and
+    its judgement counts. If the budget has no room for the call, the model fails or its reply is unusable,
+    `notes` say so.
     """
     judged = await run_in_daemon_thread(lambda: _compare(claims, passages), name="rlm-support")
     if model is None:
@@ -66,62 +66,45 @@ async def check_support(
     asked = {
         number: claim
         for number, (claim, found) in enumerate(zip(claims, judged, strict=True), 1)
-        if found.status != "unsupported" and found.test != "extract" and _can_be_asked(claim, passages)
+        if found.status != "unsupported"
+        and found.test != "extract"
+        and len(claim.text) <= MAX_CLAIM_CHARS
+        and any(passages[one - 1].found for one in claim.sources)
     }
-    return await _ask(asked, judged, passages, model)
-
-
-async def _ask(
-    asked: Mapping[int, Claim],
-    judged: Sequence[ClaimSupport],
-    passages: Sequence[Passage],
-    model: SupportModel,
-) -> Support:
     if not asked:
         return Support(tuple(judged), model.name)
     # Doubtful claims go first, if there is no room for all.
     by_doubt = dict(sorted(asked.items(), key=lambda one: judged[one[0] - 1].status == "supported"))
-    chosen = model.choose(by_doubt, passages)
-    notes = []
+    chosen = dict(sorted(model.choose(by_doubt, passages).items()))
+    notes, checked_by = [], model.name if chosen else None
     if len(chosen) < len(asked):
         notes.append(
             f"{len(asked) - len(chosen):,} of {len(asked):,} claims did not fit into the model's check: only "
             "their words were compared"
         )
-    chosen = dict(sorted(chosen.items()))
-    if not chosen:
-        return Support(tuple(judged), None, tuple(notes))
-    claims = list(judged)
     try:
-        doubts = await model.find_unsupported(chosen, passages)
+        doubts = await model.find_unsupported(chosen, passages) if chosen else {}
     except UnusableReply as error:
-        for number in chosen:
-            if claims[number - 1].status == "supported":
-                claims[number - 1] = _unchecked(chosen[number], "the model's check was unusable")
-        return Support(
-            tuple(claims), model.name, (*notes, f"the check by {model.name} was unusable: {error}")
-        )
+        notes.append(f"the check by {model.name} was unusable: {error}")
+        for number, claim in chosen.items():
+            if judged[number - 1].status == "supported":
+                judged[number - 1] = _unchecked(claim, "the model's check was unusable")
     except (BudgetExhausted, ModelError) as error:
-        return Support(
-            tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
-        )
-    for number, claim in chosen.items():
-        doubt = doubts.get(number)
-        if doubt is not None and claim.is_computed and not doubt.is_contradicted:
-            claims[number - 1] = _unchecked(claim, f"{doubt.reason}; it may be computed")
-        else:
-            claims[number - 1] = _judged(claims[number - 1], doubt)
-    return Support(tuple(claims), model.name, tuple(notes))
+        notes.append(f"no model checked the claims, only words: {cause_of(error)}")
+        checked_by = None
+    else:
+        for number, claim in chosen.items():
+            judged[number - 1] = _judged(claim, doubts.get(number))
+    return Support(tuple(judged), checked_by, tuple(notes))
 
 
-def _judged(claim: ClaimSupport, doubt: Doubt | None) -> ClaimSupport:
+def _judged(claim: Claim, doubt: Doubt | None) -> ClaimSupport:
+    """Return what the model says of a claim."""
     if doubt is None:
-        return replace(claim, status="supported", test="model", reason="")
-    return replace(claim, status="unsupported", test="model", reason=doubt.reason)
-
-
-def _can_be_asked(claim: Claim, passages: Sequence[Passage]) -> bool:
-    return len(claim.text) <= MAX_CLAIM_CHARS and any(passages[one - 1].found for one in claim.sources)
+        return replace(_unchecked(claim, ""), status="supported", test="model")
+    if claim.is_computed and not doubt.is_contradicted:
+        return _unchecked(claim, f"{doubt.reason}; it may be computed")
+    return replace(_unchecked(claim, doubt.reason), status="unsupported", test="model")
 
 
 def _compare(claims: Sequence[Claim], passages: Sequence[Passage]) -> list[ClaimSupport]:
