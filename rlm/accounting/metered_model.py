@@ -226,9 +226,7 @@ class MeteredModel:
         event_fields["prompt_tokens"] = sent.prompt_tokens
         if sent.follow_ups:
             event_fields["follow_ups"] = sent.follow_ups
-        event = await self._append_reply(
-            model, request, key, sent.reply, sent.cost_usd, sent.seconds, event_fields
-        )
+        event = await self._append_reply(model, request, key, sent, event_fields)
         return MeteredReply(sent.reply, sent.cost_usd, event=event)
 
     def withdraw_answer(self) -> None:
@@ -397,26 +395,25 @@ class MeteredModel:
                 return MeteredReply(past.reply, past.cost_usd, past.cached)
         if not self._use_store or request.role != "child":
             return None
-        settings = settings_of(model)
-        found = await self._log.find_reply(key, settings)
+        found = await self._log.find_reply(key, settings_of(model))
         if found is None:
             return None
-        reply, fields = Reply(found["reply"]), {**event_fields, "cached": True}
-        await self._append_reply(model, request, key, reply, 0.0, 0.0, fields)
-        return MeteredReply(reply, 0.0, cached=True)
+        sent = _Sent(Reply(found["reply"]), 0.0, 0.0, 0)
+        await self._append_reply(model, request, key, sent, {**event_fields, "cached": True})
+        return MeteredReply(sent.reply, 0.0, cached=True)
 
     async def _append_reply(
-        self,
-        model: Model,
-        request: Request,
-        key: str | None,
-        reply: Reply,
-        cost_usd: float | None,
-        seconds: float,
-        fields: Mapping[str, Any],
+        self, model: Model, request: Request, key: str | None, sent: _Sent, fields: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Journal a reply, with more `fields` of its event. Return the event's data."""
-        is_child, settings = request.role == "child", settings_of(model)
+        reply, is_root, is_child = sent.reply, request.role == "root", request.role == "child"
+        some = {
+            "batch": reply.batch,
+            "settings": settings_of(model) if is_child else None,
+            # A resumed run sends these back.
+            "thinking": reply.thinking if is_root else "",
+            "carry": [dict(one) for one in reply.carry] if is_root else [],
+        }
         event = {
             **fields,
             "key": key,
@@ -428,11 +425,9 @@ class MeteredModel:
             "reply": reply.text,
             "finish_reason": reply.finish_reason,
             "usage": asdict(reply.usage),
-            "cost_usd": cost_usd,
-            "seconds": seconds,
-            **({"batch": reply.batch} if reply.batch else {}),
-            **({"settings": settings} if is_child and settings else {}),
-            **(_kept_for_next_round(reply) if request.role == "root" else {}),
+            "cost_usd": sent.cost_usd,
+            "seconds": sent.seconds,
+            **{name: value for name, value in some.items() if value},
         }
         await self._log.append("child" if is_child else "model_call", event)
         return event
@@ -453,12 +448,6 @@ def _queues(recording: Recording) -> dict[str, deque[RecordedReply]]:
 def least_thinking(model: Model) -> int:
     """Return the tokens of thinking that a call of `model` gets when the budget is nearly used up."""
     return model.window.thinking // _LEAST_THINKING_SHARE
-
-
-def _kept_for_next_round(reply: Reply) -> dict[str, Any]:
-    """Return what the journal keeps of a root's reply besides its text: a resumed run sends it back."""
-    kept = {"thinking": reply.thinking, "carry": [dict(one) for one in reply.carry]}
-    return {name: value for name, value in kept.items() if value}
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:
