@@ -176,29 +176,33 @@ async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -
     assert len(children(model)) == 4
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "URL/steal?one%20two"},
-        {"properties": {"a": {"items": {"$ref": "URL/steal"}}}},
-        {"$ref": "file:///etc/hostname"},
-        {"$dynamicRef": "URL/steal"},
-        {"type": "string", "pattern": "(a+)+$"},
-        {"allOf": [{"patternProperties": {"(a+)+$": {}}}]},
-        {"$schema": "URL/meta", "type": "string"},
-    ],
-)
-async def test_a_schema_fetches_nothing_and_ends(run, block, provider_server, schema) -> None:
+HOSTILE_SCHEMAS = [
+    {"$ref": "URL/steal?one%20two"},
+    {"properties": {"a": {"items": {"$ref": "URL/steal"}}}},
+    {"$ref": "file:///etc/hostname"},
+    {"$dynamicRef": "URL/steal"},
+    {"type": "string", "pattern": "(a+)+$"},
+    {"allOf": [{"patternProperties": {"(a+)+$": {}}}]},
+    {"$schema": "URL/meta", "type": "string"},
+]
+
+
+async def test_a_schema_fetches_nothing_and_ends(run, block, provider_server) -> None:
     """The driver applies the schema, so it must not be a way out of the sandbox."""
-    given = json.loads(json.dumps(schema).replace("URL", provider_server.url))
-    code = f"a = sub_query_batch('q', [(0, 9)], schema={given!r})"
-    model = ScriptedModel.of(
-        root=[block(code), block("peek(0, 1)\nfinalize('end')")], child=json.dumps("a" * 40 + "b")
-    )
-    result = await run(model, BODY)
-    assert (result.answer, provider_server.requests) == ("end", [])
-    refused = "nothing is fetched" in model.requests[-1].messages[-1].content
-    assert refused == ("Ref" in str(schema) or "$ref" in str(schema))
+    given = json.loads(json.dumps(HOSTILE_SCHEMAS).replace("URL", provider_server.url))
+    code = f"""
+said = []
+for schema in {given!r}:
+    try:
+        said.append(str(sub_query_batch('q', [(0, 9)], schema=schema)[0].error))
+    except ValueError as error:
+        said.append(str(error))
+peek(0, 1)
+finalize(said)"""
+    result = await run(ScriptedModel.of(root=[block(code)], child=json.dumps("a" * 40 + "b")), BODY)
+    refused = ["nothing is fetched" in one for one in result.answer]
+    assert refused == ["Ref" in str(one) or "$ref" in str(one) for one in HOSTILE_SCHEMAS]
+    assert provider_server.requests == []
     assert result.seconds < 10
 
 
