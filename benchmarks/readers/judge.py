@@ -23,7 +23,8 @@ from benchmarks.readers.baselines import PROMPTS
 from benchmarks.readers.items import ARMS, Arm, Item, choose, load, parser, selection
 from benchmarks.readers.run import full_name
 from rlm.errors import ModelError
-from rlm.models.base import Message, Model, ModelWindow, Request
+from rlm.models.base import Message, Model, Request
+from rlm.models.catalog.info import ModelInfo
 from rlm.models.options import ModelOptions
 from rlm.models.resolution import resolve
 
@@ -102,7 +103,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _judge_all(given: argparse.Namespace, items: Sequence[Item]) -> None:
-    options = ModelOptions(idle_seconds=3_000, window=ModelWindow(32_000, 1_000))
+    options = ModelOptions(idle_seconds=3_000, info=ModelInfo(window=32_000, output=1_000))
     model = resolve(full_name(given.judge, given.url), os.environ, options)
     slots, seed = asyncio.Semaphore(given.parallel), selection(given.items)["seed"]
 

@@ -24,7 +24,7 @@ from benchmarks.readers import baselines, journal
 from benchmarks.readers.items import ARMS, Arm, Item, choose, load, parser, reader_of, selection, write_texts
 from benchmarks.readers.product import Models, Outcome, answer_of, ask_product, read_events
 from rlm.errors import ModelError
-from rlm.models.base import ModelWindow
+from rlm.models.catalog.info import ModelInfo
 from rlm.models.options import ModelOptions
 from rlm.models.resolution import resolve
 from rlm.results import RESUMABLE
@@ -82,8 +82,8 @@ _Made = tuple[dict[str, Any], list[dict[str, Any]]] | None
 
 
 async def _baseline(arm: Arm, item: Item, texts: Sequence[Path], models: Models) -> _Made:
-    window = ModelWindow(models.window, models.output)
-    model = resolve(models.root, os.environ, ModelOptions(idle_seconds=3_000, window=window))
+    facts = ModelInfo(window=models.window, output=models.output)
+    model = resolve(models.root, os.environ, ModelOptions(idle_seconds=3_000, info=facts))
     calls = baselines.Calls(model, models.window, models.output)
     record: dict[str, Any]
     try:

@@ -33,7 +33,7 @@ _BELOW_LEVEL_2 = frozenset(
 # The mode of /dev/null is set to what it is, and what is made is removed: an attack that succeeds harms
 # nothing.
 _CODE = """
-import ctypes, fcntl, mmap, os, resource, signal, socket
+import ctypes, fcntl, mmap, os, resource, signal, socket, threading
 libc = ctypes.CDLL(None, use_errno=True)
 def attack(name, action):
     try:
@@ -55,6 +55,13 @@ def many_files():
         for path in made:
             if os.path.exists(path):
                 os.unlink(path)
+def trace():
+    # Whom a thread traces goes on when the thread ends. Otherwise nothing could end the traced watcher.
+    found = []
+    thread = threading.Thread(target=lambda: found.append(libc.ptrace(0x4206, os.getppid(), 0, 0)))
+    thread.start()
+    thread.join()
+    called(found[0])
 def large_file():
     with open("large", "wb") as file:
         os.posix_fallocate(file.fileno(), 0, 2**31)
@@ -76,7 +83,7 @@ attack("processes: raise a limit", lambda: resource.setrlimit(resource.RLIMIT_DA
 attack("network: open a network socket", lambda: socket.socket(socket.AF_INET))
 attack("network: connect to a server", lambda: socket.socket(socket.AF_UNIX).connect({server!r}))
 attack("system calls: a namespace", namespace)
-attack("system calls: trace", lambda: called(libc.ptrace(0x4206, os.getppid(), 0, 0)))
+attack("system calls: trace", trace)
 attack("system calls: prepare a mount", lambda: called(libc.syscall(430, b"tmpfs", 0)))
 attack("disk: a file larger than the scratch", large_file)
 attack("disk: fill the memory with files", many_files)

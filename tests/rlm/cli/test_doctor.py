@@ -14,6 +14,7 @@ from rlm.cli.commands.sandbox import run_cell
 from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.launch import probe
 from rlm.sandbox.launch.probe import Probed
+from tests.driver_processes import kernel_watchers
 
 
 @pytest.fixture
@@ -65,6 +66,7 @@ def test_the_attacks_cover_every_class_and_each_is_reported() -> None:
         "locks: flock",
         "network: open a network socket",
     } <= got_through
+    assert not kernel_watchers(), "what an attack has traced is let go"
     assert doctor_attacks.expected(1)
     assert not doctor_attacks.expected(2)
 
