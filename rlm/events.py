@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
-from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult, Strategy
 
 __all__ = [

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, TypeVar
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.settings_table import LIMITS, SETTINGS, Setting
 
 __all__ = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from rlm.escaping import (
     markdown_line,
     terminal_text,
 )
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.types import Span
 
 __all__ = [

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.info import ModelInfo

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlm import events
 from rlm.errors import JournalError
 from rlm.escaping import terminal_line
-from rlm.lazy_dataclass import dataclass
 from rlm.results import EXTRACTIVE
 
 if TYPE_CHECKING:

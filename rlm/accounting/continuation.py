@@ -6,9 +6,8 @@ thinking left no room for its text, so it is asked for again with more room and 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Reply, Request
 from rlm.prompts.templates import table
 

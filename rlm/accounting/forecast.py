@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import estimate
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.info import Prices
 from rlm.prompts.templates import table

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from rlm.accounting.continuation import MAX_FOLLOW_UPS, follow_up
 from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ModelAnswered, Observer, ReplyStreaming, Retrying, TextDelta, TextObserver
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import (
     Message,
     Model,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.events import Observer
-from rlm.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.forecast import Forecaster
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, is_extractive, price_share
 from rlm.models.catalog.info import Prices
 from rlm.results import Strategy

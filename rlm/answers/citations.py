@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from rlm.answers.quote_places import Fault, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.documents.formats.cell_places import cell_place
-from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.text.body import Body

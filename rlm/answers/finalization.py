@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ from rlm.answers.citations import Cited, cite
 from rlm.answers.quote_places import Fault
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence, Gate, ProposedAnswer, Support
 from rlm.sandbox.text.body import Body

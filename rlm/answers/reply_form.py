@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.recipes.notices import NOT_FOUND
 
 __all__ = ["ReplyForm", "child_form", "quoted_form"]

@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,7 +21,6 @@ from urllib.parse import parse_qs, urlsplit
 from rlm.batch.batch import FATAL, RunTask, failed_line, local_engine
 from rlm.batch.tasks import BatchTask
 from rlm.errors import ConfigurationError, DocumentError, UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.runtime import RLM
 from rlm.version import __version__, install_command

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Any, Self
 
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes
-from rlm.lazy_dataclass import dataclass
 from rlm.results import RESUMABLE
 from rlm.store_file import leads_out
 

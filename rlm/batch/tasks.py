@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, NamedTuple, Self
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Source, TextSource, sources_from_arguments
 from rlm.errors import DocumentError, RLMError, UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits, limit_names
 from rlm.prompts import InputError
 from rlm.prompts.json_input import parse_json, read

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rlm.answers.answer_type import SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_prompts import ChildForm
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply
 from rlm.prompts import is_not_found
 from rlm.sandbox.types import ChildAnswer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rlm.accounting.metered_model import messages_of
@@ -13,7 +14,6 @@ from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.sub_models import ChildModel
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
 from rlm.playback.border import call_digest
 from rlm.prompts import BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rlm.children.run_input import RunInput
 from rlm.documents.pictures import Original, Originals, PageRenderer, Unrenderable
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Image, Message, Model, Request
 from rlm.prompts.templates import table
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread

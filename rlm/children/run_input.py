@@ -10,13 +10,13 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.intervals import IntervalSet
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import MappedSpan, Noted, spans_above
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread

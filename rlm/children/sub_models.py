@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, TokenUsage
 from rlm.models.catalog.info import ModelInfo, Prices
 from rlm.sandbox.host.requests import BadCall

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rlm.accounting.run_context import RunContext
@@ -16,7 +16,6 @@ from rlm.children.child_answers import failure, total_cost
 from rlm.children.child_calls import ChildCalls, SharedAnswers, as_known, share_answer
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMStarted
-from rlm.lazy_dataclass import dataclass
 from rlm.playback.border import call_digest, changed_fields
 from rlm.playback.recording import Recording
 from rlm.prompts import is_not_found

@@ -14,12 +14,11 @@ import keyword
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, get_type_hints
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel import wire

@@ -9,14 +9,13 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
 from rlm.config_file.settings_file import USER_FILE, SettingsFile, parse_toml, user_config_folder
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.info import ModelInfo
 from rlm.models.catalog.names import parse_name
 from rlm.prompts import CardSettings, PromptError

@@ -6,12 +6,11 @@ import keyword
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["McpServer", "read_mcp_servers"]
 

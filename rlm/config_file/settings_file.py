@@ -8,11 +8,11 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["USER_FILE", "SettingsFile", "parse_toml", "settings_files", "user_config_folder"]
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Card", "Comment", "Group", "card_of", "day", "moment"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rlm.documents.formats.piece import Problem
 from rlm.errors import DocumentError
-from rlm.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

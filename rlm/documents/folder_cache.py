@@ -20,10 +20,8 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["FolderCache", "Lease"]
 

@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from rlm.documents.kind import readable_kind, reader_faults
 from rlm.documents.loaded import Loaded
 from rlm.documents.rendering import LINE_WRITERS, MAY_TALK, head_of
 from rlm.documents.sources.source import PathSource, Source
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts
 from rlm.sandbox.context.writer import ContextFileWriter, NotPlain
 

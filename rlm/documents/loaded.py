@@ -6,11 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.documents.folder_cache import Lease
 from rlm.documents.formats.piece import Kind, Problem
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.text.body import Body
 

@@ -6,12 +6,11 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["NO_NAMES", "ChatMessage", "is_message", "message_of", "plain_text", "slack_names"]
 

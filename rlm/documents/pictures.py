@@ -10,12 +10,12 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.launch.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout, WorkerUnavailable
 from rlm.sandbox.text.body import MANIFEST_NAME
 

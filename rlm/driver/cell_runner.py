@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer
 from rlm.driver.root_state import RecordedCell, RootState
-from rlm.lazy_dataclass import dataclass
 from rlm.playback.border import Border, RecordedAnswer
 from rlm.playback.recording import Recording
 from rlm.prompts.templates import table

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
@@ -19,7 +20,6 @@ from rlm.answers.reply_form import child_form, quoted_form
 from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.driver.outcome import Outcome
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason, Model, Request, SliceText
 from rlm.playback.border import call_digest
 from rlm.prompts import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from rlm.children.child_answers import ChildTally
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.recipes.notices import advice_on
 from rlm.prompts.templates import table

@@ -7,7 +7,7 @@ the input alone, so that a resumed run asks the same questions again, and its jo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
@@ -17,7 +17,6 @@ from rlm.children.child_calls import ChildCalls
 from rlm.driver.direct import DirectReply, Question, ask_directly, no_answer, proposed, typed_question
 from rlm.driver.outcome import Outcome
 from rlm.errors import ModelError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, SliceText
 from rlm.prompts import BudgetExceeded, EarlierQuestion, SliceTooLarge, is_not_found
 from rlm.prompts.recipes.notices import excerpt

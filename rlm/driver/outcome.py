@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rlm.answers.finalization import Answer
-from rlm.lazy_dataclass import dataclass
 from rlm.results import StopReason
 
 __all__ = ["NoAnswer", "Outcome"]

@@ -11,12 +11,12 @@ import json
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from string import whitespace
 from typing import Literal
 
 from rlm.answers.thinking import without_reasoning
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason
 from rlm.prompts.recipes.notices import calls_final
 from rlm.prompts.recipes.root import Contract

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from rlm.accounting.metered_model import estimate
 from rlm.driver.feedback import bare_output
 from rlm.driver.reply_contract import ViolationKind, fenced
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Reply, TokenUsage
 from rlm.playback.border import RecordedAnswer, Refusal, read_answers
 from rlm.prompts.recipes.notices import correction

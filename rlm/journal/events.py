@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rlm.lazy_dataclass import dataclass
 from rlm.results import RunTotals
 
 __all__ = ["EVENT_KINDS", "EventKind", "JournalEvent", "RunState", "RunSummary"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.database.store import Row, Transaction, one_of
 from rlm.journal.schema import check_location, open_store
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["BatchLedger", "BatchRecord", "drop_calls_of"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlm.documents import PathSource
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Permission"]
 

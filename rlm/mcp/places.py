@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rlm.documents import Source
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.escaping import terminal_line, terminal_text
 from rlm.journal import Journal
-from rlm.lazy_dataclass import dataclass
 from rlm.mcp.results import MAX_TEXT, Passage
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.runs.stored_run import StoredRun, stored_result

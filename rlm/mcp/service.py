@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from rlm.errors import JournalError, UsageError
 from rlm.escaping import terminal_line
 from rlm.events import Observer
 from rlm.journal import Journal
-from rlm.lazy_dataclass import dataclass
 from rlm.mcp.calls import Call, Calls
 from rlm.mcp.permission import Permission
 from rlm.mcp.places import Wanted, read_citation, read_passage

@@ -10,10 +10,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from rlm.lazy_dataclass import dataclass
 from rlm.results import EXTRACTIVE, TokenUsage
 from rlm.sandbox.types import CellResult, Span
 

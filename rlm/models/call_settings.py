@@ -7,11 +7,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort", "did_you_mean", "settings_of"]
 

@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.addresses import gateway_of, is_loopback
 from rlm.models.registry import PROVIDERS
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.info import ModelInfo
 

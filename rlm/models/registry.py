@@ -9,10 +9,8 @@ called. This module imports nothing: the command line reads it at start.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["COMPATIBLE", "OFFLINE", "PROVIDERS", "ProviderSpec", "known_models", "list_forms"]
 

@@ -14,14 +14,13 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rlm.events import BatchesWaiting
 from rlm.journal.provider_batches import BatchLedger, BatchRecord
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, ModelWindow, OnRetry, Reply, Request, call_key
 from rlm.models.call_settings import CallSettings
 from rlm.models.http.batches import BatchStatus, batch_api_of

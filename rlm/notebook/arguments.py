@@ -6,12 +6,12 @@ import argparse
 import io
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rlm.documents import Context, Source, sources_from_arguments, sources_of
 from rlm.errors import DocumentError, UsageError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["HELP", "Asked", "parse"]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlm import events
 from rlm.escaping import html_text
-from rlm.lazy_dataclass import dataclass
 from rlm.status import RunStatus, describe, plural
 
 __all__ = ["NotebookProgress"]

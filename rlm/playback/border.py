@@ -13,11 +13,10 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink, KernelHandler

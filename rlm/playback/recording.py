@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, TokenUsage
 from rlm.playback.border import child_answer
 from rlm.prompts.tokens.calibration import Calibration

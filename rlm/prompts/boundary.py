@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
 
 __all__ = ["CODE_DIGITS", "ForeignText", "boundary_code", "bounded"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded
 from rlm.prompts.prompt import (
     JOINER,

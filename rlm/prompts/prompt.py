@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.tokens.counters import Counter
 
 __all__ = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from rlm.documents.workspace import Workspace
 from rlm.journal import Journal, JournalEvent
 from rlm.journal.checks import damage_reported
 from rlm.journal.redaction import Redaction, secrets_of
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Role
 from rlm.playback.sent_messages import ReadMessages, text_of
 from rlm.runs.stored_run import StoredRun

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlm.errors import UsageError
 from rlm.events import Observer
 from rlm.journal import Journal
-from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM

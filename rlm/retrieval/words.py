@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
-from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.languages import ENGLISH, Languages, function_words, stem_words, word_pattern
 
 __all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "split_spaceless"]

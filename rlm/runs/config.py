@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget
@@ -24,7 +24,6 @@ from rlm.events import (
     ToolEnded,
     Warned,
 )
-from rlm.lazy_dataclass import dataclass
 from rlm.models import CallSettings, Model
 from rlm.models.base import is_extractive
 from rlm.models.catalog.info import Prices

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rlm.errors import ConfigurationError
 from rlm.events import Event, Retrying, Warned
-from rlm.lazy_dataclass import dataclass
 from rlm.models import CallSettings, Model, default_model, resolve
 from rlm.models.catalog.info import info_for
 from rlm.settings import Settings

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
@@ -21,7 +21,6 @@ from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded, Loading, Warned
 from rlm.journal import Journal, RunLog, default_store, new_run_id
 from rlm.journal.redaction import secrets_of
-from rlm.lazy_dataclass import dataclass
 from rlm.limits import LOADING_SHARE
 from rlm.models import Model
 from rlm.models.base import is_extractive

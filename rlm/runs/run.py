@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,6 @@ from rlm.events import (
 )
 from rlm.journal import RunLog
 from rlm.journal.checks import damage_reported
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.playback.border import Border
 from rlm.playback.recording import (

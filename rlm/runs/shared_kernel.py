@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Self
 
 from rlm.driver.cell_runner import repeat_cells
@@ -15,7 +16,6 @@ from rlm.driver.root_state import RecordedCell, RootState
 from rlm.errors import JournalError, UsageError
 from rlm.journal import Journal
 from rlm.journal.checks import damage_reported
-from rlm.lazy_dataclass import dataclass
 from rlm.playback.border import Border
 from rlm.prompts import EarlierQuestion
 from rlm.results import RunResult

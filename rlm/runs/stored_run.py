@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -16,7 +16,6 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, ModelRejected, UsageError
 from rlm.journal import Journal, JournalEvent
 from rlm.journal.checks import damage_reported, is_number
-from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.models.base import ModelWindow, Reply, Request
 from rlm.models.call_settings import CallSettings

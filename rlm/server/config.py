@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.documents.sources.address_rules import AddressRules
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["ServerConfig", "is_loopback"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rlm.lazy_dataclass import dataclass
 from rlm.server.errors import ApiError
 
 __all__ = ["CONVERSATION", "Conversation", "Message", "read_conversation", "schema_of"]

@@ -9,13 +9,12 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Context, sources_of
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.results import Confidence, RunResult
 from rlm.runs.opening import type_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,7 +21,6 @@ from rlm.documents import Context, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, room_of
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.info import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import Citation, Note, RunResult, StopReason

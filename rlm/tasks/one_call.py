@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rlm.driver.direct import DirectReply, Question, ask_directly
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, SliceText
 from rlm.results import Note, RunResult, StopReason
 from rlm.sandbox.text.body import Body

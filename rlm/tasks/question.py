@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlm.answers.absence import not_found
 from rlm.documents import Context
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult

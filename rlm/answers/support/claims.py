@@ -6,12 +6,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from rlm.citation_markers import Mark, marks_of
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found, states_absence
 
 __all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "TABLE_RULE", "Claim", "claims_of", "sentence_places"]

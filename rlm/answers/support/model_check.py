@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
@@ -15,7 +15,6 @@ from rlm.answers.answer_type import AnswerType, SchemaError
 from rlm.answers.support.claims import Claim
 from rlm.answers.support.passages import Passage
 from rlm.answers.thinking import without_reasoning
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request
 from rlm.playback.border import call_digest
 from rlm.prompts import BudgetExceeded

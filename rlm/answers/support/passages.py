@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.surroundings import sentence_at

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +30,6 @@ from rlm.cli.options import Options, read_files, takes
 from rlm.errors import ConfigurationError, JournalError
 from rlm.escaping import json_bytes, terminal_line
 from rlm.journal import Journal, default_store
-from rlm.lazy_dataclass import dataclass
 from rlm.models import default_model
 from rlm.models.http.endpoint import KeyHosts
 from rlm.models.local_servers import find_local_servers

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from rlm.documents.formats.office_xml import Element, attribute, children, find, is_on, local_name, number
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["FORMS", "SYMBOLS", "Numbering", "Styles", "written"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from rlm.documents.formats.flow import SEPARATOR, row_line
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["page_text"]
 

@@ -7,9 +7,9 @@ before the pieces of each. What comes before the first one belongs to the file i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
-from rlm.lazy_dataclass import dataclass
 from rlm.version import install_command
 
 __all__ = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from rlm.documents.formats.flow import rows
@@ -21,7 +22,6 @@ from rlm.documents.formats.office_xml import (
 )
 from rlm.documents.formats.piece import Ended, Piece
 from rlm.documents.formats.slides import Slide, master_pieces, slide_pieces
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["read_pptx"]
 

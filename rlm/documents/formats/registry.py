@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["ADDED", "FORMATS", "MESSAGE_KINDS", "DocumentFormat", "format_of"]
 

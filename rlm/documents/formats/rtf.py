@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from rlm.documents.formats.flow import Flow, field_target
 from rlm.documents.formats.numbering import SYMBOLS
 from rlm.documents.formats.office_xml import unread_pictures
 from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["read_rtf"]
 

@@ -7,7 +7,7 @@ import html
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 import olefile
@@ -27,7 +27,6 @@ from rlm.documents.formats.office_xml import (
     unread_pictures,
 )
 from rlm.documents.formats.piece import Fault, Problem
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["MOST_CELLS", "Excel", "Row", "SheetParts", "has_old_notes"]
 

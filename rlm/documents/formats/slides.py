@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from rlm.documents.formats.piece import Fault, Heading, Piece, Problem, Text
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Slide", "master_pieces", "slide_pieces"]
 

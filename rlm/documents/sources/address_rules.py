@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["AddressRules", "is_public"]
 

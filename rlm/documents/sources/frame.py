@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rlm.documents.formats.csv_lines import csv_line, shown
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["FRAME_NAME", "FrameLike", "FrameSource", "SeriesLike", "frame_source", "is_frame"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from rlm.documents.sources.frame import FrameSource
 from rlm.documents.sources.url import check_url, public_name
 from rlm.errors import DocumentError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = [
     "SCHEME",

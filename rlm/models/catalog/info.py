@@ -6,13 +6,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, ModelWindow, TokenUsage, price_share
 from rlm.models.call_settings import SETTING_KEYS, CallSettings, did_you_mean
 from rlm.models.catalog.addresses import is_private_server

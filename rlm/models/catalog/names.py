@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.registry import OFFLINE, PROVIDERS, known_models, list_forms
 
 __all__ = ["ModelName", "check_base_url", "check_url", "parse_name"]

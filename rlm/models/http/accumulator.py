@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Carry, FinishReason, Reply, TokenUsage, ToolCall
 from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.think_tags import ThinkSplitter, split_bare_close

@@ -7,10 +7,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rlm.errors import ConfigurationError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Reply, Request
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.errors import AttemptFailure, read_error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -17,7 +17,6 @@ from socket import gaierror
 from typing import Literal, NamedTuple
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import RetryReason, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge

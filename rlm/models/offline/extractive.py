@@ -10,14 +10,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 import Stemmer
 
 from rlm.citation_markers import marker
 from rlm.errors import ModelRejected
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import EXTRACTIVE, ModelWindow, Reply, Request
 from rlm.prompts import NOT_FOUND
 from rlm.results import RunResult

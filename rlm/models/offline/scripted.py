@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from rlm.errors import ConfigurationError, ModelRejected
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, Role, TokenUsage
 from rlm.prompts.json_input import parse_json
 

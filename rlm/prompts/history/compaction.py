@@ -8,11 +8,10 @@ messages that fit are kept. The result carries a warning in both cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.fitting import trim_text
 from rlm.prompts.history.extract import extract

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history.cue_phrases import FIRST_PERSON, HEADINGS, CueHits, find_cues
 from rlm.prompts.history.message import Message
 from rlm.prompts.history.sentences import pieces

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Message", "Role", "label", "render", "units"]
 

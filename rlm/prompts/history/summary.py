@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.fitting import trim_text
 from rlm.prompts.history.message import Message, render, units
 from rlm.prompts.templates import words

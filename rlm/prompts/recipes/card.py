@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Annotated, Any, NamedTuple
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, UnknownStage
 from rlm.prompts.fitting import Keep, Part, Section, assemble
 from rlm.prompts.history import Message, Summarizer, SummaryCache, compact_history

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import InputError
 from rlm.prompts.tokens.counters import Counter, get_counter
 

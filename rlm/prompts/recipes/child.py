@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import CODE_DIGITS, boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.fitting import Part, Section, assemble

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Annotated, Any, Literal
 
 from rlm.citation_markers import marker
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, InputError
 from rlm.prompts.json_input import Bounds, read
 from rlm.prompts.packs import Citation, Pack

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rlm.citation_markers import marks_in, without_indices
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.packs import Citation
 
 __all__ = ["CitedAnswer", "CitedPlace", "check_citations"]

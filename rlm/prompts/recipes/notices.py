@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.errors import PromptError
 from rlm.prompts.templates import table, words

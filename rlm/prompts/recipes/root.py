@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.prompt import JOINER, AssembledPrompt
 from rlm.prompts.recipes.notices import EarlierQuestion, earlier_lines

@@ -11,10 +11,9 @@ import json
 import re
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, NamedTuple, cast
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import ScopedInputError
 from rlm.prompts.fitting import Keep, trim_text
 from rlm.prompts.json_input import Bounds, NotBlank, read_all

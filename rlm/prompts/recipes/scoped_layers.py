@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.segment import AdapterFailed, BatchAdapter, DbAdapter, RevisedAdapter, Segment
 
 __all__ = ["LayerSource", "StaticLayers"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import boundary_code
 from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.prompt import AssembledPrompt

@@ -6,10 +6,9 @@ import json
 import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded
 from rlm.prompts.json_input import Bounds, read
 from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, included, make_report

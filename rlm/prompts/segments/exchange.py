@@ -6,13 +6,13 @@ import contextlib
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from rlm.database.store import Transaction
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.segment import (
     DEPRECATED,
     SCOPES,

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import PromptError
 
 __all__ = [

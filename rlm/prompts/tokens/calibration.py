@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-
-from rlm.lazy_dataclass import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["MIN_FACTOR", "Calibration"]
 

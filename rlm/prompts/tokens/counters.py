@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import UnknownCounter
 from rlm.prompts.tokens.estimate import VERSION, estimate_each, estimate_tokens
 

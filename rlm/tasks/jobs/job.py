@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
@@ -22,7 +22,6 @@ from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog
 from rlm.journal.checks import damage_reported
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.recording import RecordedReply, Recording, replies_by
 from rlm.results import Citation, Note, RunResult, StopReason, Support

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from rlm.accounting.coverage import Above, CoverageLedger
@@ -29,7 +29,6 @@ from rlm.events import (
     ToolEnded,
 )
 from rlm.journal import JournalEvent as Entry
-from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Noted, Recording
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig

@@ -7,11 +7,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts import states_absence
 from rlm.prompts.templates import table

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlm.documents import Context, sources_of
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.recipes.card import AssembledCard, CardInput, CardPrompt, card_stage, is_complete
 from rlm.prompts.templates import table

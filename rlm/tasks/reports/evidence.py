@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlm.answers.support.check import check_support
@@ -17,7 +17,6 @@ from rlm.answers.support.passages import passages_of
 from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_of
 from rlm.escaping import json_text
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.models.offline.extractive import is_extracts
 from rlm.results import NOT_SUPPORTED, Citation, RunResult, Support

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
 from rlm.sandbox.text.body import Body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -11,7 +11,6 @@ from rlm.accounting.run_plan import RunPlan
 from rlm.citation_markers import marks_of, unknown_marks
 from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rlm.answers.support.check import check_support
 from rlm.answers.support.claims import TABLE_RULE, Claim, sentence_places
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.results import NOT_SUPPORTED, ClaimSupport, Support
 from rlm.tasks.jobs.job import Job

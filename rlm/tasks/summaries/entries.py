@@ -11,13 +11,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from operator import itemgetter
 from typing import TypeAlias
 
 from rlm.documents.talk import LEVELS, MOMENT, NAME, TIME
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import Message
 from rlm.prompts.history.message import Role
 from rlm.sandbox.text.body import Body, Document

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from rlm.documents.cards import Card
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
 from rlm.tasks.summaries.entries import Entry
 

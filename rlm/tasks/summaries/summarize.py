@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,6 @@ from rlm.answers.citations import cite_spans
 from rlm.documents import Context, Source, sources_of
 from rlm.documents.cards import Card
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import Citation, RunResult

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rlm.errors import BudgetExhausted, ModelError, cause_of
 from rlm.escaping import markdown_answer
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.prompts.history.message import render
 from rlm.prompts.templates import table
