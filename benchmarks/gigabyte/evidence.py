@@ -31,6 +31,6 @@ def rows(body: Body) -> Iterator[Row]:
         verified = sum(citation.verified for citation in cited.citations)
         assert verified == there, (name, verified)
         note = f"{watch.driver_growth:.0f} MB"
-        if cited.unsearched:
-            note += f"; {len(cited.unsearched)} were not searched in time"
+        if unsearched := cited.unverified("unsearched"):
+            note += f"; {len(unsearched)} were not searched in time"
         yield Row(f"evidence: {name}", seconds, "s", None, note)
