@@ -310,8 +310,12 @@ class _Sender:
         self._model.on_batches(BatchesWaiting(self._model.name, done, total, seconds, ids))
 
     async def _with_retries(self, attempt: Callable[[], Awaitable[_T | AttemptFailure]]) -> _T:
-        answered = lambda: self._api.has_answered  # noqa: E731
-        return await with_retries(attempt, _REQUESTS, has_answered=answered, on_retry=self._model.on_retry)
+        return await with_retries(
+            attempt,
+            _REQUESTS,
+            has_answered=lambda: self._api.has_answered,
+            on_retry=self._model.on_retry,
+        )
 
 
 def _settle(call: _Call, outcome: Reply | AttemptFailure | Exception) -> None:

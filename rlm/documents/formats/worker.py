@@ -26,11 +26,11 @@ _BUFFER = 256 * 1024
 
 
 class _OutOfTime(BaseException):
-    """The limit of CPU time was reached. No `except Exception` of a reader holds it."""
+    """The limit of CPU time was reached. No `except Exception` of a reader catches it."""
 
 
 class _PageFound(BaseException):
-    """A document of a process that others share holds a page. No `except Exception` of a reader holds it."""
+    """A document that shares its process holds HTML. No `except Exception` of a reader catches it."""
 
 
 def prepare(reader: str) -> None:
