@@ -25,7 +25,7 @@ _MOMENT = 0.05
 """Seconds of computing that a search may take at once. Longer ones run one at a time."""
 
 _STOP_SECONDS = 1.5
-"""Seconds in which a search that nobody waits for ends: a piece of work takes a moment."""
+"""Seconds that a cancelled search gets to end. One piece of its work takes far less."""
 
 _turn = threading.Lock()
 

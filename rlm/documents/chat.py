@@ -39,9 +39,9 @@ _TELLING = (*_MESSAGES, "mapping", "status", "state", "closed", "completed", "bo
 """Keys of which an object of messages or cards has at least one."""
 _LOOKED_AT = 20
 _CHAT_SHARE = 0.8
-"""Of the elements. Some may be other events: somebody joined, somebody left."""
+"""The share of a list's elements that are messages. The others may be events: somebody joined or left."""
 _CARD_SHARE = 0.8
-"""Of the values of a board. Others may be headers or notes."""
+"""The share of a board's values that are cards. The others may be headers or notes."""
 _LONGEST_TITLE = 200
 
 

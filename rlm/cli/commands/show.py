@@ -52,7 +52,7 @@ def show(
 
 
 def _problem_lines(events: Sequence[JournalEvent], *, is_json: bool) -> Iterator[bytes | str]:
-    """Yield a line for each document of which something was not read, or is to be known."""
+    """Yield a line for each document that was not read, or only in part, and for each remark about one."""
     found = [
         one for event in events if event.kind == "run_started" for one in event.data["settings"]["problems"]
     ]

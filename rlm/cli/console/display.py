@@ -82,7 +82,7 @@ class ProgressDisplay:
             self._print(f"    {line}", "")
 
     def alert_isolation(self, event: events.KernelOpened) -> None:
-        """Print a line that stays about a kernel below level 2, even if `quiet`."""
+        """Warn of a kernel below level 2, even if `quiet`. The line stays."""
         if event.level < 2:
             strength = "NO ISOLATION" if event.level == 0 else "PARTIAL ISOLATION"
             self._print(f"{strength} (level {event.level}): {event.missing or 'as requested'}", "bold red")

@@ -196,6 +196,6 @@ def link_target(address: str, text: str) -> str:
 
 
 def field_target(instruction: str, words: Sequence[str]) -> str:
-    """Return the same for a field of Word, whose instruction is given, and the words up to its end."""
+    """Return ` (address)` for a link that is a field of Word. `words` are those up to its end."""
     found = _FIELD.match(instruction)
     return link_target(found[1], "".join(words[-_SHOWN_OF_FIELD:])) if found else ""

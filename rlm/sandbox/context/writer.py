@@ -438,7 +438,7 @@ class ContextFileWriter:
 
 
 class _Writing:
-    """Reports a failed write as ContextFileError. No generator: it is entered for each document and block."""
+    """Reports a failed write as ContextFileError. It is a class, because entering a generator costs more."""
 
     __slots__ = ("_action", "_folder")
 

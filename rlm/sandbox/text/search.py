@@ -42,7 +42,7 @@ _WINDOW = 16 << 20
 _LINE = 32 << 20
 """Bytes of a line beyond which its text is not decoded as one."""
 _NEAR = 4_096
-"""Characters of a match with line ends beyond which `re` is only asked where RE2 finds that one may start."""
+"""Characters of a match over several lines. `re` looks for a longer one only where RE2 finds a start."""
 _MANY = 4_096
 """Matches of `re` that are held at a time."""
 _LAP = 64
