@@ -288,7 +288,9 @@ def _cards(body: Body, document: Document) -> Iterator[RawRow]:
         name, *facts = value["text"].partition("\n\n")[0].split("\n")
         known = {key.lower(): fact for key, mark, fact in (line.partition(": ") for line in facts) if mark}
         title = name.removeprefix(f"{value['author']}: ")
-        yield start, end, {"id": value["author"], "title": title, **known, **value}, error
+        # The head of a card's message holds its id where that of a chat holds the author.
+        card = {**value, "author": known.get("author", "")}
+        yield start, end, {"id": value["author"], "title": title, **known, **card}, error
 
 
 def drawn_tables(body: Body, within: Span) -> Iterator[Document]:

@@ -330,10 +330,13 @@ def test_every_shape_of_the_api_is_supported(value: Any, kind: str, count: int, 
 
 
 def test_rows_of_a_board_have_its_facts(tmp_path: Path) -> None:
-    (tmp_path / "board.jsonl").write_text(json_lines(board()))
+    cards = [{**card, "created_by": f"person {number}"} for number, card in enumerate(board()[:29])]
+    (tmp_path / "board.jsonl").write_text(json_lines([*cards, board()[29]]))
     with load([tmp_path / "board.jsonl"], tmp_path / "c").context.open() as body:
         rows = list(Handle(body).read_records())
     assert len(rows) == 30
+    # The head of its message names the card, and not who wrote it.
+    assert (rows[27].value["author"], rows[29].value["author"]) == ("person 27", "")
     assert (rows[27].value["id"], rows[27].value["state"]) == ("app-28", "open")
     assert rows[27].value["blocked by"] == "app-27, app-1"
 
